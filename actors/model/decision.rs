@@ -20,7 +20,11 @@ pub struct Decision<Fact, Effect, Reply> {
 impl<Fact, Effect, Reply> Decision<Fact, Effect, Reply> {
     /// A decision of facts, what to do once they are committed, and what to answer then.
     pub fn new(facts: Vec<Fact>, effects: Vec<Effect>, reply: Reply) -> Self {
-        Self { facts, effects, reply }
+        Self {
+            facts,
+            effects,
+            reply,
+        }
     }
 
     /// The facts to persist.
@@ -35,7 +39,13 @@ impl<Fact, Effect, Reply> Decision<Fact, Effect, Reply> {
 
     /// Takes the facts out, for the WAL; what is left waits for the receipt.
     pub fn into_facts(self) -> (Vec<Fact>, Pending<Effect, Reply>) {
-        (self.facts, Pending { effects: self.effects, reply: self.reply })
+        (
+            self.facts,
+            Pending {
+                effects: self.effects,
+                reply: self.reply,
+            },
+        )
     }
 }
 

@@ -3,7 +3,21 @@
 //! Nothing here waits, reads a clock or knows an actor. It changes rarely, since every crate above
 //! is built again when it does.
 
+pub mod codes;
 pub mod decision;
+pub mod ids;
+pub mod limits;
+pub mod spec;
+pub mod units;
+
+pub use codes::{Cause, Exit, JobState, Refusal, RefusalKind};
+pub use ids::{
+    ClusterId, Incarnation, JobId, OperationId, Run, ServiceId, SessionId, Start, Version,
+};
+pub use units::{Bytes, ClusterTime, MilliCpu, Millis, WallTime};
 
 /// Position of a committed entry in the log: increasing, not dense, never reused.
 pub type Lsn = u64;
+
+#[cfg(test)]
+mod tests;
