@@ -1,0 +1,139 @@
+//! What is remembered of a host.
+
+use xce_model::{Bytes, Incarnation, MilliCpu};
+
+/// What a worker says of its machine when it joins.
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub struct Inventory {
+    /// Name of the host.
+    pub name: String,
+    /// Identity of the worker's state directory.
+    pub incarnation: Incarnation,
+    /// Boot id of the machine; another one means that all runs ended.
+    pub boot_id: String,
+    /// Address that services listen on.
+    pub address: String,
+    /// Processors offered.
+    pub cpus: MilliCpu,
+    /// Memory offered.
+    pub memory: Bytes,
+    /// First port of the range for named ports.
+    pub port_first: u16,
+    /// Last port of the range.
+    pub port_last: u16,
+    /// Labels, sorted by name.
+    pub labels: Vec<(String, String)>,
+    /// Limits that this host cannot enforce, such as `memory`.
+    pub not_enforced: Vec<String>,
+}
+
+/// A committed change of a host.
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub enum HostFact {
+    /// The worker joined, for the first time or again; it is up.
+    Joined {
+        /// What it offers.
+        inventory: Inventory,
+    },
+    /// It missed beats.
+    Suspected {
+        /// Name of the host.
+        host: String,
+    },
+    /// It answered again before it was lost.
+    Recovered {
+        /// Name of the host.
+        host: String,
+    },
+    /// It was silent for the whole grace.
+    Lost {
+        /// Name of the host.
+        host: String,
+    },
+    /// Its worker was stopped cleanly.
+    Left {
+        /// Name of the host.
+        host: String,
+    },
+    /// It takes no new jobs.
+    Closed {
+        /// Name of the host.
+        host: String,
+        /// Why, in a sentence.
+        reason: String,
+        /// Who closed it; empty where XCE did.
+        by: String,
+    },
+    /// It takes new jobs again.
+    Opened {
+        /// Name of the host.
+        host: String,
+        /// Who opened it.
+        by: String,
+    },
+    /// It could not start a job, by its own fault.
+    LaunchFailed {
+        /// Name of the host.
+        host: String,
+        /// What went wrong.
+        text: String,
+    },
+    /// It started a job well, so that earlier launch failures are forgotten.
+    LaunchSucceeded {
+        /// Name of the host.
+        host: String,
+    },
+    /// The facts of its worker up to here are committed.
+    Marked {
+        /// Name of the host.
+        host: String,
+        /// Epoch of the worker's spool.
+        epoch: u64,
+        /// Last sequence number committed.
+        sequence: u64,
+    },
+    /// The operator removed it.
+    Removed {
+        /// Name of the host.
+        host: String,
+    },
+}
+
+impl HostFact {
+    /// Name of the host that it concerns.
+    pub fn host(&self) -> &str {
+        match self {
+            Self::Joined { inventory } => &inventory.name,
+            Self::Suspected { host }
+            | Self::Recovered { host }
+            | Self::Lost { host }
+            | Self::Left { host }
+            | Self::Closed { host, .. }
+            | Self::Opened { host, .. }
+            | Self::LaunchFailed { host, .. }
+            | Self::LaunchSucceeded { host }
+            | Self::Marked { host, .. }
+            | Self::Removed { host } => host,
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What a worker and the controller tell each other about the machine as a whole.
+
+use xce_model::Lsn;
+
+use crate::facts::Inventory;
+
+/// First message of a worker on a new connection, after the handshake.
+#[derive(Debug, Clone, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Join {
+    /// What it offers.
+    pub inventory: Inventory,
+    /// Epoch of its spool.
+    pub epoch: u64,
+    /// Sequence number of the last fact that it knows to be committed.
+    pub committed: u64,
+}
+
+/// A sign of life, at a fixed period, from the worker's host agent itself.
+#[derive(Debug, Clone, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Beat {
+    /// Number of the beat on this connection, from 1.
+    pub number: u64,
+}
+
+/// Answer to a beat, only from a primary that holds its lease.
+#[derive(Debug, Clone, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct BeatAck {
+    /// The beat that it answers.
+    pub number: u64,
+    /// Term of the primary.
+    pub term: u64,
+    /// Last committed position.
+    pub lsn: Lsn,
+}
+
+/// The worker stops cleanly and will be away.
+#[derive(Debug, Clone, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Leaving {
+    /// Whether its jobs go on without it.
+    pub keeps_jobs: bool,
+}
