@@ -16,6 +16,7 @@
 
 pub mod facts;
 pub mod state;
+pub mod view;
 pub mod wire;
 
 pub use facts::HostFact;

@@ -1,1 +1,8 @@
-//! xce-session.
+//! One peer of the cluster: what it may ask, and what it is told.
+//!
+//! A session outlives its connection: it is resumed by a token that any controller can check, and
+//! it is fenced when a newer incarnation of its peer appears.
+
+pub mod kinds;
+pub mod wire;
+pub mod worker_wire;
