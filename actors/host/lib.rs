@@ -15,9 +15,13 @@
 //! rises within a spool epoch.
 
 pub mod facts;
+pub mod rules;
 pub mod state;
 pub mod view;
 pub mod wire;
 
 pub use facts::HostFact;
 pub use state::{HostLife, HostRecord};
+
+#[cfg(test)]
+mod tests;

@@ -15,9 +15,13 @@
 //! run number only rises, and rises only with a placement.
 
 pub mod facts;
+pub mod rules;
 pub mod state;
 pub mod view;
 pub mod wire;
 
 pub use facts::{AfterStop, JobFact, ServiceRef};
 pub use state::JobRecord;
+
+#[cfg(test)]
+mod tests;

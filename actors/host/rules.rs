@@ -1,0 +1,115 @@
+//! Decisions about one host: joining, silence, return.
+
+use xce_model::{Incarnation, Millis, Refusal};
+
+use crate::facts::{HostFact, Inventory};
+use crate::state::{HostLife, HostRecord, LAUNCH_FAIL_LIMIT};
+
+/// Missed beats that make a host suspect. Source: design section 8.1.
+pub const BEATS_MISSED_MAX: u64 = 3;
+
+/// How the silence of a host is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Time between beats. Default 2 s.
+    pub beat: Millis,
+    /// Silence after which a host is lost. Default 20 s.
+    pub grace: Millis,
+}
+
+/// Decides whether a worker may join under its name.
+///
+/// # Errors
+/// `name_in_use` where another incarnation with that name answers; `bad_name`; `bad_inventory`.
+pub fn decide_join(
+    known: Option<&HostRecord>,
+    connected: Option<Incarnation>,
+    inventory: &Inventory,
+) -> Result<HostFact, Refusal> {
+    xce_model::limits::check_name("host", &inventory.name)?;
+    if inventory.cpus.0 == 0 || inventory.port_first > inventory.port_last {
+        let text = format!(
+            "host `{}` offers no processors, or a port range {}-{} that is empty",
+            inventory.name, inventory.port_first, inventory.port_last
+        );
+        return Err(Refusal::refused("bad_inventory", text));
+    }
+    let other = connected.filter(|incarnation| *incarnation != inventory.incarnation);
+    if let (Some(other), Some(known)) = (other, known)
+        && matches!(known.life, HostLife::Up | HostLife::Suspect)
+    {
+        let text = format!(
+            "host name `{}` is in use: a worker with incarnation {other} at {} answers under it; \
+             give this worker another name, or stop that one",
+            inventory.name, known.inventory.address
+        );
+        return Err(Refusal::refused("name_in_use", text));
+    }
+    Ok(HostFact::Joined {
+        inventory: inventory.clone(),
+    })
+}
+
+/// Decides what `silent`, the time since the last exchange, means.
+pub fn decide_silence(host: &HostRecord, silent: Millis, patience: Patience) -> Option<HostFact> {
+    let name = host.inventory.name.clone();
+    match host.life {
+        HostLife::Up | HostLife::Suspect if silent >= patience.grace => {
+            Some(HostFact::Lost { host: name })
+        }
+        HostLife::Up if silent.0 >= patience.beat.0 * BEATS_MISSED_MAX => {
+            Some(HostFact::Suspected { host: name })
+        }
+        HostLife::Up | HostLife::Suspect | HostLife::Lost | HostLife::Away => None,
+    }
+}
+
+/// How long until the silence of a host has to be judged again; none where it does not matter.
+pub fn next_judgement(host: &HostRecord, silent: Millis, patience: Patience) -> Option<Millis> {
+    let until = match host.life {
+        HostLife::Up => patience.grace.0.min(patience.beat.0 * BEATS_MISSED_MAX),
+        HostLife::Suspect => patience.grace.0,
+        HostLife::Lost | HostLife::Away => return None,
+    };
+    Some(Millis(until.saturating_sub(silent.0).max(1)))
+}
+
+/// Decides what a beat means: a suspect host has recovered.
+pub fn decide_beat(host: &HostRecord) -> Option<HostFact> {
+    match host.life {
+        HostLife::Suspect => Some(HostFact::Recovered {
+            host: host.inventory.name.clone(),
+        }),
+        HostLife::Up | HostLife::Lost | HostLife::Away => None,
+    }
+}
+
+/// Decides what a launch that failed by the host's fault means for the host.
+pub fn decide_launch_failed(host: &HostRecord, text: &str) -> Vec<HostFact> {
+    let name = host.inventory.name.clone();
+    let mut facts = vec![HostFact::LaunchFailed {
+        host: name.clone(),
+        text: text.to_owned(),
+    }];
+    if host.launch_failures + 1 >= LAUNCH_FAIL_LIMIT && host.closed.is_none() {
+        let reason = format!("{LAUNCH_FAIL_LIMIT} launches in a row failed by its fault: {text}");
+        facts.push(HostFact::Closed {
+            host: name,
+            reason,
+            by: String::new(),
+        });
+    }
+    facts
+}
+
+/// Share of the hosts that may be lost at once before the controller doubts its own network, in
+/// hundredths. Source: design section 8.1.
+pub const MASS_LOSS_PERCENT: u32 = 50;
+/// Least number of silent hosts that counts as a mass loss. Source: design section 8.1.
+pub const MASS_LOSS_LEAST: u32 = 3;
+
+/// Whether so many of the hosts are silent that the controller rather doubts its own network.
+pub const fn is_mass_loss(silent: u32, answering: u32) -> bool {
+    let all = silent + answering;
+    silent >= MASS_LOSS_LEAST && silent * 100 > all * MASS_LOSS_PERCENT
+}

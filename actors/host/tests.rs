@@ -1,0 +1,155 @@
+use xce_model::{Bytes, ClusterTime, Incarnation, MilliCpu, Millis};
+
+use crate::facts::{HostFact, Inventory};
+use crate::rules::*;
+use crate::state::{HostLife, HostRecord};
+
+fn inventory(incarnation: u8) -> Inventory {
+    Inventory {
+        name: "w1".into(),
+        incarnation: Incarnation([incarnation; 16]),
+        boot_id: "boot".into(),
+        address: "127.0.0.1".into(),
+        cpus: MilliCpu(2000),
+        memory: Bytes(1 << 30),
+        port_first: 20_000,
+        port_last: 20_999,
+        labels: Vec::new(),
+        not_enforced: Vec::new(),
+    }
+}
+
+fn host() -> HostRecord {
+    HostRecord::joined(inventory(1), ClusterTime(0), 1)
+}
+
+const PATIENCE: Patience = Patience {
+    beat: Millis(2000),
+    grace: Millis(20_000),
+};
+
+#[test]
+fn silence_makes_suspect_then_lost() {
+    let mut host = host();
+    let name = || "w1".to_owned();
+    for (silent, fact) in [
+        (0, None),
+        (5999, None),
+        (6000, Some(HostFact::Suspected { host: name() })),
+        (20_000, Some(HostFact::Lost { host: name() })),
+    ] {
+        assert_eq!(
+            decide_silence(&host, Millis(silent), PATIENCE),
+            fact,
+            "{silent}"
+        );
+    }
+    host.apply(&HostFact::Suspected { host: name() }, ClusterTime(6000), 2);
+    assert_eq!(decide_silence(&host, Millis(6000), PATIENCE), None);
+    assert_eq!(
+        next_judgement(&host, Millis(6000), PATIENCE),
+        Some(Millis(14_000))
+    );
+    assert_eq!(
+        decide_beat(&host),
+        Some(HostFact::Recovered { host: name() })
+    );
+    host.apply(&HostFact::Lost { host: name() }, ClusterTime(20_000), 3);
+    assert_eq!(decide_silence(&host, Millis(90_000), PATIENCE), None);
+    assert_eq!(next_judgement(&host, Millis(0), PATIENCE), None);
+    assert_eq!(
+        decide_beat(&host),
+        None,
+        "a lost host joins again, a beat is not enough"
+    );
+}
+
+#[test]
+fn a_name_belongs_to_the_worker_that_answers() {
+    let host = host();
+    let again = decide_join(Some(&host), Some(Incarnation([1; 16])), &inventory(1));
+    assert!(again.is_ok());
+    let refusal = decide_join(Some(&host), Some(Incarnation([1; 16])), &inventory(2)).unwrap_err();
+    assert_eq!(refusal.code, "name_in_use");
+    assert!(refusal.text.contains("0101"), "{}", refusal.text);
+    // The first one does not answer any more: the newer incarnation takes the name.
+    assert!(decide_join(Some(&host), None, &inventory(2)).is_ok());
+}
+
+#[test]
+fn a_new_incarnation_begins_a_new_mark() {
+    let mut host = host();
+    let marked = HostFact::Marked {
+        host: "w1".into(),
+        epoch: 3,
+        sequence: 9,
+    };
+    host.apply(&marked, ClusterTime(1), 2);
+    assert_eq!((host.epoch, host.sequence, host.changed), (3, 9, 1));
+    host.apply(
+        &HostFact::Joined {
+            inventory: inventory(1),
+        },
+        ClusterTime(2),
+        3,
+    );
+    assert_eq!((host.epoch, host.sequence), (3, 9));
+    host.apply(
+        &HostFact::Joined {
+            inventory: inventory(2),
+        },
+        ClusterTime(3),
+        4,
+    );
+    assert_eq!((host.epoch, host.sequence), (0, 0));
+}
+
+#[test]
+fn a_host_that_fails_launches_is_closed_with_the_reason() {
+    let mut host = host();
+    for _ in 0..2 {
+        let facts = decide_launch_failed(&host, "spool not writable");
+        assert_eq!(facts.len(), 1);
+        for fact in facts {
+            host.apply(&fact, ClusterTime(1), 2);
+        }
+    }
+    for fact in decide_launch_failed(&host, "spool not writable") {
+        host.apply(&fact, ClusterTime(1), 3);
+    }
+    assert!(!host.takes_jobs() && host.life == HostLife::Up);
+    assert!(
+        host.closed
+            .as_ref()
+            .unwrap()
+            .reason
+            .contains("spool not writable")
+    );
+    host.apply(
+        &HostFact::Opened {
+            host: "w1".into(),
+            by: "ann".into(),
+        },
+        ClusterTime(2),
+        4,
+    );
+    assert!(host.takes_jobs() && host.launch_failures == 0);
+}
+
+#[test]
+fn mass_loss_needs_three_and_more_than_half() {
+    for (silent, answering, guarded) in [
+        (1, 0, false),
+        (2, 0, false),
+        (3, 0, true),
+        (3, 3, false),
+        (4, 3, true),
+        (3, 100, false),
+    ] {
+        assert_eq!(
+            is_mass_loss(silent, answering),
+            guarded,
+            "{silent} of {answering}"
+        );
+    }
+}

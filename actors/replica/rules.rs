@@ -1,0 +1,354 @@
+//! Decisions about one job: commands of users, reports of workers, losses of hosts.
+//!
+//! Never reads a clock. A report of another run than the job's current one changes nothing.
+
+use xce_model::{Cause, ClusterTime, Exit, JobState, Millis, Refusal, WallTime};
+
+use crate::facts::{AfterStop, JobFact};
+use crate::state::JobRecord;
+use crate::wire::{Happened, Report};
+
+/// First wait after a launch that failed by the host's fault; doubles with each host tried.
+/// Source: as the first delay of a service's replacement, design section 6.5.
+const LAUNCH_BACKOFF: Millis = Millis::seconds(1);
+/// Longest such wait. Source: as the cap of a service's replacement, design section 6.5.
+const LAUNCH_BACKOFF_MAX: Millis = Millis::seconds(300);
+
+/// What a user may want of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Stop it for good.
+    Kill(Cause),
+    /// Keep it from being placed.
+    Hold,
+    /// Let it be placed.
+    Release,
+    /// Stop its run if there is one, and start a new one.
+    Requeue,
+    /// Stop its processes for a while.
+    Suspend,
+    /// Let them go on.
+    Resume,
+}
+
+impl Command {
+    /// The verb that users type.
+    pub const fn verb(self) -> &'static str {
+        match self {
+            Self::Kill(_) => "kill",
+            Self::Hold => "hold",
+            Self::Release => "release",
+            Self::Requeue => "requeue",
+            Self::Suspend => "suspend",
+            Self::Resume => "resume",
+        }
+    }
+}
+
+/// Decides a command; no facts where the job is already as wanted.
+///
+/// # Errors
+/// `wrong_state` where the command makes no sense in the job's state, with what is allowed.
+pub fn decide_command(
+    job: &JobRecord,
+    command: Command,
+    now: ClusterTime,
+    wall: WallTime,
+) -> Result<Vec<JobFact>, Refusal> {
+    match command {
+        Command::Kill(cause) => Ok(kill(job, cause, wall)),
+        Command::Hold => hold(job),
+        Command::Release => release(job),
+        Command::Requeue => Ok(requeue(job, now)),
+        // The processes are the worker's: the order is an effect, its report the fact.
+        Command::Suspend => match job.state {
+            JobState::Run | JobState::Susp => Ok(Vec::new()),
+            JobState::Pend
+            | JobState::Held
+            | JobState::Start
+            | JobState::Stopping
+            | JobState::Done
+            | JobState::Exit => Err(wrong_state(job, command, "a running job")),
+        },
+        Command::Resume => match job.state {
+            JobState::Run | JobState::Susp => Ok(Vec::new()),
+            JobState::Pend
+            | JobState::Held
+            | JobState::Start
+            | JobState::Stopping
+            | JobState::Done
+            | JobState::Exit => Err(wrong_state(job, command, "a suspended job")),
+        },
+    }
+}
+
+fn wrong_state(job: &JobRecord, command: Command, allowed: &str) -> Refusal {
+    let text = format!(
+        "cannot {} job {}: it is {}, needed is {allowed}",
+        command.verb(),
+        job.id,
+        job.state
+    );
+    Refusal::refused("wrong_state", text)
+}
+
+fn kill(job: &JobRecord, cause: Cause, wall: WallTime) -> Vec<JobFact> {
+    match job.state {
+        JobState::Pend | JobState::Held => vec![JobFact::Ended {
+            job: job.id,
+            run: job.run,
+            exit: Exit::of(cause),
+            at: wall,
+            stderr: String::new(),
+        }],
+        JobState::Start | JobState::Run | JobState::Susp => vec![stop(job, cause, AfterStop::End)],
+        // A kill wins over a requeue that is under way.
+        JobState::Stopping if job.stop.is_some_and(|stop| stop.then != AfterStop::End) => {
+            vec![stop(job, cause, AfterStop::End)]
+        }
+        JobState::Stopping | JobState::Done | JobState::Exit => Vec::new(),
+    }
+}
+
+fn stop(job: &JobRecord, cause: Cause, then: AfterStop) -> JobFact {
+    JobFact::StopRequested {
+        job: job.id,
+        run: job.run,
+        cause,
+        then,
+    }
+}
+
+fn hold(job: &JobRecord) -> Result<Vec<JobFact>, Refusal> {
+    match job.state {
+        JobState::Pend => Ok(vec![JobFact::Held { job: job.id }]),
+        JobState::Held => Ok(Vec::new()),
+        JobState::Start
+        | JobState::Run
+        | JobState::Susp
+        | JobState::Stopping
+        | JobState::Done
+        | JobState::Exit => Err(wrong_state(job, Command::Hold, "a pending job")),
+    }
+}
+
+fn release(job: &JobRecord) -> Result<Vec<JobFact>, Refusal> {
+    match job.state {
+        JobState::Held => Ok(vec![JobFact::Released { job: job.id }]),
+        JobState::Pend => Ok(Vec::new()),
+        JobState::Start
+        | JobState::Run
+        | JobState::Susp
+        | JobState::Stopping
+        | JobState::Done
+        | JobState::Exit => Err(wrong_state(job, Command::Release, "a held job")),
+    }
+}
+
+fn requeue(job: &JobRecord, now: ClusterTime) -> Vec<JobFact> {
+    match job.state {
+        JobState::Pend | JobState::Held => Vec::new(),
+        JobState::Start | JobState::Run | JobState::Susp => {
+            vec![stop(job, Cause::TermRequeue, AfterStop::Requeue)]
+        }
+        JobState::Stopping => match job.stop {
+            Some(request) if request.then == AfterStop::End => {
+                vec![stop(job, request.cause, AfterStop::Requeue)]
+            }
+            Some(_) | None => Vec::new(),
+        },
+        JobState::Done | JobState::Exit => {
+            let exit = job.exit.clone().unwrap_or_else(|| Exit::of(Cause::Exited));
+            vec![again(job, exit, now, None, false)]
+        }
+    }
+}
+
+fn again(
+    job: &JobRecord,
+    exit: Exit,
+    not_before: ClusterTime,
+    avoid: Option<String>,
+    held: bool,
+) -> JobFact {
+    JobFact::Requeued {
+        job: job.id,
+        run: job.run,
+        exit,
+        not_before,
+        avoid,
+        held,
+    }
+}
+
+/// What a worker's report means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Facts of the job; none where the report says what is known already.
+    Facts(Vec<JobFact>),
+    /// The report is of a run that is not the job's current one on that host: acknowledged, counted
+    /// and dropped.
+    Stale,
+}
+
+/// Decides a report that `host` sent about `job`; an unknown job is always stale.
+pub fn decide_report(
+    job: Option<&JobRecord>,
+    host: &str,
+    report: &Report,
+    now: ClusterTime,
+) -> Verdict {
+    let Some(job) = job else {
+        return Verdict::Stale;
+    };
+    let current =
+        job.run == report.run.run && job.state.holds_host() && job.host.as_deref() == Some(host);
+    if !current || report.start < job.start {
+        return Verdict::Stale;
+    }
+    let (id, run, start) = (job.id, job.run, report.start);
+    let running = job.state == JobState::Run && start == job.start;
+    let facts = match &report.what {
+        Happened::Started { pid } if start > job.start => {
+            vec![JobFact::Started {
+                job: id,
+                run,
+                start,
+                pid: *pid,
+                at: report.at,
+            }]
+        }
+        Happened::Started { .. } => Vec::new(),
+        Happened::Ready if running && job.ready_since.is_none() => {
+            vec![JobFact::Ready {
+                job: id,
+                run,
+                start,
+            }]
+        }
+        Happened::Ready => Vec::new(),
+        Happened::NotReady { text } if running && *text != job.probe_text => {
+            vec![JobFact::NotReady {
+                job: id,
+                run,
+                start,
+                text: text.clone(),
+            }]
+        }
+        Happened::NotReady { .. } => Vec::new(),
+        Happened::Restarting { exit, stderr } => vec![JobFact::Restarting {
+            job: id,
+            run,
+            start,
+            exit: exit.clone(),
+            stderr: stderr.clone(),
+        }],
+        Happened::Ended { exit, stderr } => vec![ended(job, exit, stderr, report.at, now)],
+        Happened::LaunchFailed { text } => vec![launch_failed(job, host, text, report.at, now)],
+        Happened::Suspended if job.state == JobState::Run => {
+            vec![JobFact::Suspended { job: id, run }]
+        }
+        Happened::Resumed if job.state == JobState::Susp => vec![JobFact::Resumed { job: id, run }],
+        Happened::Suspended | Happened::Resumed => Vec::new(),
+    };
+    Verdict::Facts(facts)
+}
+
+fn ended(job: &JobRecord, exit: &Exit, stderr: &str, at: WallTime, now: ClusterTime) -> JobFact {
+    let end = || JobFact::Ended {
+        job: job.id,
+        run: job.run,
+        exit: exit.clone(),
+        at,
+        stderr: stderr.to_owned(),
+    };
+    match job.stop.map(|stop| stop.then) {
+        Some(AfterStop::Requeue) => again(job, exit.clone(), now, None, false),
+        Some(AfterStop::Hold) => again(job, exit.clone(), now, None, true),
+        Some(AfterStop::End) => end(),
+        None if host_ended_it(exit.cause) && job.spec.rerunnable => {
+            again(job, exit.clone(), now, None, false)
+        }
+        None => end(),
+    }
+}
+
+/// Ends that are no doing of the job: one that may run again does.
+fn host_ended_it(cause: Cause) -> bool {
+    match cause {
+        Cause::HostLost
+        | Cause::HostRebooted
+        | Cause::ShimLost
+        | Cause::RunLost
+        | Cause::TermDrain
+        | Cause::TermShutdown => true,
+        Cause::Exited
+        | Cause::TermRunlimit
+        | Cause::TermMemlimit
+        | Cause::TermOwner
+        | Cause::TermAdmin
+        | Cause::TermRequeue
+        | Cause::TermScaleDown
+        | Cause::TermUpdate
+        | Cause::TermServiceDeleted
+        | Cause::TermLiveness
+        | Cause::TermStale
+        | Cause::LaunchFailed
+        | Cause::HostLaunchFailed
+        | Cause::GaveUp => false,
+    }
+}
+
+/// A launch that fails by the host's fault is never the job's: it goes back and avoids the host.
+fn launch_failed(
+    job: &JobRecord,
+    host: &str,
+    text: &str,
+    at: WallTime,
+    now: ClusterTime,
+) -> JobFact {
+    let exit = Exit {
+        code: None,
+        signal: None,
+        cause: Cause::HostLaunchFailed,
+        detail: format!("{host}: {text}"),
+    };
+    match job.stop.map(|stop| stop.then) {
+        Some(AfterStop::End) => JobFact::Ended {
+            job: job.id,
+            run: job.run,
+            exit,
+            at,
+            stderr: String::new(),
+        },
+        then @ (Some(AfterStop::Requeue | AfterStop::Hold) | None) => {
+            let doublings = u32::try_from(job.avoid.len()).unwrap_or(u32::MAX).min(16);
+            let wait = LAUNCH_BACKOFF
+                .0
+                .saturating_mul(1 << doublings)
+                .min(LAUNCH_BACKOFF_MAX.0);
+            let held = then == Some(AfterStop::Hold);
+            again(
+                job,
+                exit,
+                now.after(Millis(wait)),
+                Some(host.to_owned()),
+                held,
+            )
+        }
+    }
+}
+
+/// Decides what the loss of its host means for a job that holds it.
+///
+/// A replica ends and its service replaces it; a batch job runs again where it may.
+pub fn decide_host_lost(job: &JobRecord, now: ClusterTime, wall: WallTime) -> JobFact {
+    let host = job.host.as_deref().unwrap_or_default();
+    let exit = Exit {
+        code: None,
+        signal: None,
+        cause: Cause::HostLost,
+        detail: format!("host {host} was silent for the whole grace"),
+    };
+    ended(job, &exit, "", wall, now)
+}

@@ -1,0 +1,348 @@
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use xce_model::spec::{
+    JobSpec, Probes, Resources, RestartMode, RestartPolicy, StopPolicy, Template, User,
+};
+use xce_model::{Bytes, Cause, ClusterTime, Exit, JobId, JobState, MilliCpu, Millis, WallTime};
+
+use crate::facts::{AfterStop, JobFact};
+use crate::rules::{Command, Verdict, decide_command, decide_host_lost, decide_report};
+use crate::state::JobRecord;
+use crate::wire::{Happened, Report, RunId};
+
+fn spec(rerunnable: bool) -> JobSpec {
+    JobSpec {
+        name: "job".into(),
+        project: "default".into(),
+        queue: "normal".into(),
+        template: Template {
+            command: vec!["true".into()],
+            env: Vec::new(),
+            cwd: None,
+            user: User {
+                name: "ann".into(),
+                uid: 1000,
+                gid: 1000,
+            },
+            resources: Resources {
+                cpus: MilliCpu(1000),
+                memory: Bytes(1 << 20),
+            },
+            ports: Vec::new(),
+            probes: Probes::default(),
+            restart: RestartPolicy {
+                mode: RestartMode::Never,
+                delay: Millis(100),
+                delay_max: Millis(60_000),
+                max_restarts: 5,
+                window: Millis(600_000),
+                stable_after: Millis(60_000),
+            },
+            stop: StopPolicy {
+                drain: Millis(0),
+                signal: 15,
+                grace: Millis(30_000),
+            },
+            run_limit: None,
+            constraints: Vec::new(),
+        },
+        array: None,
+        held: false,
+        rerunnable,
+    }
+}
+
+fn pending(rerunnable: bool) -> JobRecord {
+    let at = (1, ClusterTime(0), WallTime(0));
+    JobRecord::submitted(JobId::single(7), Arc::new(spec(rerunnable)), None, at)
+}
+
+fn apply(job: &mut JobRecord, facts: &[JobFact]) {
+    for fact in facts {
+        let lsn = job.changed + 1;
+        job.apply(fact, ClusterTime(lsn), lsn);
+        job.check().unwrap();
+    }
+}
+
+fn place(job: &mut JobRecord, host: &str) {
+    let run = job.run + 1;
+    let host = host.into();
+    apply(
+        job,
+        &[JobFact::Placed {
+            job: job.id,
+            run,
+            host,
+            ports: Vec::new(),
+        }],
+    );
+}
+
+fn report(run: u32, start: u32, what: Happened) -> Report {
+    let run = RunId {
+        job: JobId::single(7),
+        run,
+    };
+    Report {
+        sequence: 1,
+        run,
+        start,
+        at: WallTime(5),
+        what,
+    }
+}
+
+fn hear(job: &mut JobRecord, host: &str, report: &Report) -> bool {
+    match decide_report(Some(job), host, report, ClusterTime(9)) {
+        Verdict::Facts(facts) => {
+            apply(job, &facts);
+            true
+        }
+        Verdict::Stale => false,
+    }
+}
+
+fn ended(cause: Cause, code: Option<i32>) -> Happened {
+    let exit = Exit {
+        code,
+        signal: None,
+        cause,
+        detail: String::new(),
+    };
+    Happened::Ended {
+        exit,
+        stderr: String::new(),
+    }
+}
+
+#[test]
+fn a_job_runs_from_submission_to_its_end() {
+    let mut job = pending(false);
+    place(&mut job, "w1");
+    assert_eq!(job.state, JobState::Start);
+    assert!(hear(
+        &mut job,
+        "w1",
+        &report(1, 1, Happened::Started { pid: 42 })
+    ));
+    assert_eq!((job.state, job.pid, job.start), (JobState::Run, 42, 1));
+    assert!(hear(
+        &mut job,
+        "w1",
+        &report(1, 1, ended(Cause::Exited, Some(0)))
+    ));
+    assert_eq!(job.state, JobState::Done);
+    // The same end once more: known, and it changes nothing.
+    assert!(!hear(
+        &mut job,
+        "w1",
+        &report(1, 1, ended(Cause::Exited, Some(9)))
+    ));
+    assert_eq!(job.state, JobState::Done);
+}
+
+/// Case A1: the late end of a requeued run says nothing of the next one on the same host.
+#[test]
+fn a1_late_end_of_an_earlier_run_is_stale() {
+    let mut job = pending(false);
+    place(&mut job, "w1");
+    hear(&mut job, "w1", &report(1, 1, Happened::Started { pid: 1 }));
+    let facts = decide_command(&job, Command::Requeue, ClusterTime(3), WallTime(0)).unwrap();
+    apply(&mut job, &facts);
+    assert!(hear(
+        &mut job,
+        "w1",
+        &report(1, 1, ended(Cause::TermRequeue, None))
+    ));
+    assert_eq!(job.state, JobState::Pend);
+    place(&mut job, "w1");
+    hear(&mut job, "w1", &report(2, 1, Happened::Started { pid: 2 }));
+    assert!(!hear(
+        &mut job,
+        "w1",
+        &report(1, 1, ended(Cause::Exited, Some(137)))
+    ));
+    assert_eq!((job.state, job.run), (JobState::Run, 2));
+}
+
+/// Case A3: another host says that the job is gone; the run elsewhere is untouched.
+#[test]
+fn a3_report_of_another_host_is_stale() {
+    let mut job = pending(true);
+    place(&mut job, "w1");
+    let lost = decide_host_lost(&job, ClusterTime(4), WallTime(4));
+    apply(&mut job, &[lost]);
+    assert_eq!(job.state, JobState::Pend);
+    place(&mut job, "w2");
+    assert!(!hear(
+        &mut job,
+        "w1",
+        &report(2, 1, ended(Cause::RunLost, None))
+    ));
+    assert_eq!(job.state, JobState::Start);
+}
+
+#[test]
+fn loss_of_the_host_ends_what_may_not_run_again() {
+    let mut job = pending(false);
+    place(&mut job, "w1");
+    apply(
+        &mut job.clone(),
+        &[decide_host_lost(&job, ClusterTime(4), WallTime(4))],
+    );
+    let lost = decide_host_lost(&job, ClusterTime(4), WallTime(4));
+    apply(&mut job, &[lost]);
+    assert_eq!(job.state, JobState::Exit);
+    assert_eq!(job.exit.unwrap().cause, Cause::HostLost);
+}
+
+#[test]
+fn a_launch_that_fails_by_the_hosts_fault_goes_back_and_avoids_it() {
+    let mut job = pending(false);
+    for (host, wait) in [("w1", 1000), ("w2", 2000)] {
+        place(&mut job, host);
+        let run = job.run;
+        let failed = Happened::LaunchFailed {
+            text: "spool not writable".into(),
+        };
+        assert!(hear(&mut job, host, &report(run, 0, failed)));
+        assert_eq!(job.state, JobState::Pend);
+        assert_eq!(job.not_before, ClusterTime(9 + wait));
+    }
+    assert_eq!(job.avoid.len(), 2);
+}
+
+#[test]
+fn commands_by_state() {
+    let now = ClusterTime(1);
+    let command = |job: &JobRecord, command| decide_command(job, command, now, WallTime(0));
+    let mut job = pending(false);
+    assert_eq!(
+        command(&job, Command::Hold).unwrap(),
+        [JobFact::Held { job: job.id }]
+    );
+    assert_eq!(command(&job, Command::Release).unwrap(), []);
+    assert_eq!(command(&job, Command::Requeue).unwrap(), []);
+    assert_eq!(
+        command(&job, Command::Suspend).unwrap_err().code,
+        "wrong_state"
+    );
+    place(&mut job, "w1");
+    assert!(
+        command(&job, Command::Hold)
+            .unwrap_err()
+            .text
+            .contains("it is START")
+    );
+    let stop = command(&job, Command::Requeue).unwrap();
+    apply(&mut job, &stop);
+    // A kill wins over the requeue, a second kill says nothing new.
+    let stop = command(&job, Command::Kill(Cause::TermOwner)).unwrap();
+    apply(&mut job, &stop);
+    assert_eq!(job.stop.unwrap().then, AfterStop::End);
+    assert_eq!(command(&job, Command::Kill(Cause::TermOwner)).unwrap(), []);
+    hear(&mut job, "w1", &report(1, 1, ended(Cause::TermOwner, None)));
+    assert_eq!(job.state, JobState::Exit);
+    // A job that ended runs again on request, as a new run.
+    let facts = command(&job, Command::Requeue).unwrap();
+    apply(&mut job, &facts);
+    place(&mut job, "w1");
+    assert_eq!((job.state, job.run), (JobState::Start, 2));
+}
+
+#[test]
+fn killing_what_waits_ends_it_at_once() {
+    let mut job = pending(false);
+    let kill = Command::Kill(Cause::TermOwner);
+    let facts = decide_command(&job, kill, ClusterTime(1), WallTime(3)).unwrap();
+    apply(&mut job, &facts);
+    assert_eq!((job.state, job.ended), (JobState::Exit, Some(WallTime(3))));
+}
+
+fn any_happened() -> impl Strategy<Value = Happened> {
+    let exit = || Exit {
+        code: Some(1),
+        signal: None,
+        cause: Cause::Exited,
+        detail: String::new(),
+    };
+    prop_oneof![
+        Just(Happened::Started { pid: 5 }),
+        Just(Happened::Ready),
+        Just(Happened::NotReady {
+            text: "refused".into()
+        }),
+        Just(Happened::Restarting {
+            exit: exit(),
+            stderr: String::new()
+        }),
+        Just(Happened::Ended {
+            exit: exit(),
+            stderr: String::new()
+        }),
+        Just(Happened::LaunchFailed { text: "no".into() }),
+        Just(Happened::Suspended),
+        Just(Happened::Resumed),
+    ]
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Place,
+    Hear(u32, u32, Happened),
+    Command(Command),
+    LoseHost,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let command = prop_oneof![
+        Just(Command::Kill(Cause::TermOwner)),
+        Just(Command::Hold),
+        Just(Command::Release),
+        Just(Command::Requeue),
+        Just(Command::Suspend),
+        Just(Command::Resume),
+    ];
+    prop_oneof![
+        2 => Just(Step::Place),
+        5 => (0u32..4, 0u32..3, any_happened()).prop_map(|(run, start, what)| Step::Hear(run, start, what)),
+        2 => command.prop_map(Step::Command),
+        1 => Just(Step::LoseHost),
+    ]
+}
+
+proptest! {
+    /// Whatever happens in whatever order: invariants hold, runs only rise, and an ended job stays
+    /// ended until somebody asks for another run.
+    #[test]
+    fn random_histories_keep_the_invariants(rerunnable: bool, steps in prop::collection::vec(any_step(), 0..60)) {
+        let mut job = pending(rerunnable);
+        for step in steps {
+            let before = job.clone();
+            let requeued = matches!(step, Step::Command(Command::Requeue));
+            match step {
+                Step::Place if job.state == JobState::Pend => place(&mut job, "w1"),
+                Step::Place => {}
+                Step::Hear(run, start, what) => {
+                    hear(&mut job, "w1", &report(run, start, what));
+                }
+                Step::Command(command) => {
+                    if let Ok(facts) = decide_command(&job, command, ClusterTime(1), WallTime(1)) {
+                        apply(&mut job, &facts);
+                    }
+                }
+                Step::LoseHost if job.state.holds_host() => {
+                    let fact = decide_host_lost(&job, ClusterTime(1), WallTime(1));
+                    apply(&mut job, &[fact]);
+                }
+                Step::LoseHost => {}
+            }
+            prop_assert!(job.run >= before.run && job.run <= before.run + 1);
+            if before.state.is_terminal() && !requeued {
+                prop_assert_eq!(job.state, before.state);
+            }
+        }
+    }
+}
