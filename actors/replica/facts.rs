@@ -67,7 +67,7 @@ pub enum JobFact {
     /// A job or an array was submitted; its number is given by the order of the log.
     Submitted {
         /// What was asked for.
-        spec: JobSpec,
+        spec: Box<JobSpec>,
         /// The operation that asked for it.
         operation: OperationId,
     },
