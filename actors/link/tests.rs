@@ -1,0 +1,3 @@
+//! Tests of this crate; those that need sockets stay on the loopback address.
+
+mod quic;
