@@ -1,0 +1,144 @@
+//! The last events of a service, in words.
+
+use xce_model::{ClusterTime, Lsn, WallTime};
+
+use crate::facts::{ResetReason, ServiceFact, TargetReason, VersionReason};
+
+/// Something that happened to a service.
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub struct ServiceEvent {
+    /// When, by the controller's wall clock.
+    pub time: WallTime,
+    /// When, in cluster time.
+    pub at: ClusterTime,
+    /// Position of the fact.
+    pub lsn: Lsn,
+    /// Kind, a stable word for machines.
+    pub kind: String,
+    /// A sentence with the cause.
+    pub text: String,
+}
+
+/// Events kept. Source: design section 6.7.
+pub const EVENTS_MAX: usize = 50;
+
+/// Kind and sentence of a fact; none for facts that are no news to a user.
+pub(super) fn describe(fact: &ServiceFact) -> Option<(&'static str, String)> {
+    match fact {
+        ServiceFact::Created { author, .. } => Some(("created", format!("created by {author}"))),
+        ServiceFact::Scaled {
+            desired, author, ..
+        } => Some(("scaled", format!("{desired} replicas desired by {author}"))),
+        ServiceFact::Versioned {
+            number,
+            reason,
+            author,
+            ..
+        } => Some(("version", version_text(*number, *reason, author))),
+        ServiceFact::SettingsChanged { author, .. } => {
+            Some(("settings", format!("settings changed by {author}")))
+        }
+        ServiceFact::Targeted {
+            version, want, why, ..
+        } => Some(("step", target_text(*version, *want, *why))),
+        ServiceFact::VersionFailed {
+            version, failure, ..
+        } => Some(failure_text(*version, failure)),
+        ServiceFact::ReplicasLost { version, count, .. } => Some((
+            "lost",
+            format!("{count} replicas of version {version} were lost with their hosts"),
+        )),
+        ServiceFact::BackoffReset { version, why, .. } => {
+            let why = match why {
+                ResetReason::Stable => "its replicas are stable",
+                ResetReason::Operator => "an operator asked for it",
+            };
+            Some((
+                "reset",
+                format!("failures of version {version} are forgotten: {why}"),
+            ))
+        }
+        ServiceFact::VersionProved { version, .. } => Some((
+            "proved",
+            format!("the first replica of version {version} is ready"),
+        )),
+        ServiceFact::FellShort { available, .. } => {
+            Some(("short", format!("only {available} replicas are available")))
+        }
+        ServiceFact::BecameFull { .. } => {
+            Some(("full", "all desired replicas are available".to_owned()))
+        }
+        ServiceFact::RolloutCompleted {
+            version, untested, ..
+        } => {
+            let untested = if *untested { ", untested" } else { "" };
+            Some((
+                "completed",
+                format!("version {version} is complete{untested}"),
+            ))
+        }
+        ServiceFact::RolloutStuck {
+            version, reason, ..
+        } => Some(("stuck", format!("version {version} is stuck: {reason}"))),
+        ServiceFact::RolloutPaused { author, .. } => {
+            Some(("paused", format!("paused by {author}")))
+        }
+        ServiceFact::RolloutResumed { author, .. } => {
+            Some(("resumed", format!("resumed by {author}")))
+        }
+        ServiceFact::DeletionRequested { author, .. } => {
+            Some(("deleting", format!("deletion asked for by {author}")))
+        }
+        ServiceFact::RetryBegan { .. }
+        | ServiceFact::DispatchLimited { .. }
+        | ServiceFact::RolloutProgressed { .. }
+        | ServiceFact::Deleted { .. } => None,
+    }
+}
+
+fn version_text(number: u32, reason: VersionReason, author: &str) -> String {
+    match reason {
+        VersionReason::Create => format!("version {number} by {author}"),
+        VersionReason::Update => format!("version {number}: update by {author}"),
+        VersionReason::Restart => format!("version {number}: restart by {author}"),
+        VersionReason::RollbackOf(copy) => {
+            format!("version {number}: rollback by {author}, copy of {copy}")
+        }
+        VersionReason::AutomaticRollbackOf(copy) => {
+            format!("version {number}: automatic rollback, copy of {copy}")
+        }
+    }
+}
+
+fn target_text(version: u32, want: u32, why: TargetReason) -> String {
+    let why = match why {
+        TargetReason::Grow | TargetReason::Shrink => "rollout",
+        TargetReason::Scale => "scaling",
+    };
+    format!("{want} replicas of version {version} wanted ({why})")
+}
+
+fn failure_text(version: u32, failure: &crate::facts::Failure) -> (&'static str, String) {
+    let delay = failure.not_before.since(failure.at);
+    let what = format!(
+        "{} failed, last job {}: {}",
+        failure.count, failure.job, failure.exit
+    );
+    if failure.crash_loop {
+        let text = format!("version {version} is in a crash loop, next try after {delay}: {what}");
+        ("crash-loop", text)
+    } else {
+        let text = format!("version {version}, next try after {delay}: {what}");
+        ("failed", text)
+    }
+}
