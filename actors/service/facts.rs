@@ -100,7 +100,7 @@ pub enum ServiceFact {
     /// It was created; its id is given by the order of the log. Its first version is number 1.
     Created {
         /// What was asked for, with defaults filled in.
-        spec: ServiceSpec,
+        spec: Box<ServiceSpec>,
         /// Login name of who asked.
         author: String,
         /// The operation that asked for it.
@@ -128,7 +128,7 @@ pub enum ServiceFact {
         /// Queue of its replicas.
         queue: String,
         /// What each replica runs.
-        template: Template,
+        template: Box<Template>,
         /// Why.
         reason: VersionReason,
         /// Login name of who asked; empty where XCE did.
@@ -141,7 +141,7 @@ pub enum ServiceFact {
         /// The service.
         service: ServiceId,
         /// All settings from now on.
-        settings: ServiceSettings,
+        settings: Box<ServiceSettings>,
         /// Application profile from now on.
         profile: String,
         /// Login name of who asked.
@@ -167,7 +167,7 @@ pub enum ServiceFact {
         /// The version that is held back by it.
         version: Version,
         /// The failures and what follows from them.
-        failure: Failure,
+        failure: Box<Failure>,
     },
     /// Replicas were lost with their hosts, which is no failure of theirs.
     ReplicasLost {
