@@ -1,0 +1,165 @@
+//! The state directory: one owner at a time, one cluster for ever.
+//!
+//! ```text
+//!  LOCK       held while the directory is in use
+//!  IDENTITY   format, cluster, node; written last when a directory is made
+//!  log/       segments
+//!  snapshots/ snapshots
+//! ```
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::config::WalConfig;
+use crate::device::sync_directory;
+use crate::error::{Damage, OpenError};
+use crate::recover::{hex, io_error};
+
+/// Highest format of a state directory that this program reads, and the one that it writes.
+const FORMAT: u32 = 1;
+
+/// A locked state directory; the lock ends with the value.
+#[derive(Debug)]
+pub(crate) struct StateDirectory {
+    root: PathBuf,
+    known: bool,
+    _lock: File,
+}
+
+impl StateDirectory {
+    /// Locks the directory and checks whose it is.
+    ///
+    /// # Errors
+    /// In use, foreign, newer, or absent without a wish to create it.
+    pub(crate) fn open(config: &WalConfig) -> Result<Self, OpenError> {
+        let root = config.dir.clone();
+        if !root.is_dir() {
+            if !config.create {
+                return Err(OpenError::NotInitialised { directory: root });
+            }
+            std::fs::create_dir_all(&root).map_err(io_error("create", &root))?;
+        }
+        let identity = root.join("IDENTITY");
+        let known = identity.exists();
+        if !known && !config.create {
+            return Err(OpenError::NotInitialised { directory: root });
+        }
+        let lock = lock(&root)?;
+        if known {
+            check_identity(&identity, config)?;
+        }
+        for part in ["log", "snapshots"] {
+            let path = root.join(part);
+            std::fs::create_dir_all(&path).map_err(io_error("create", &path))?;
+        }
+        sync_directory(&root).map_err(io_error("sync", &root))?;
+        Ok(Self {
+            root,
+            known,
+            _lock: lock,
+        })
+    }
+
+    /// Whether the directory had been initialised before.
+    pub(crate) fn is_known(&self) -> bool {
+        self.known
+    }
+
+    /// Where segments live.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.root.join("log")
+    }
+
+    /// Where snapshots live.
+    pub(crate) fn snapshots(&self) -> PathBuf {
+        self.root.join("snapshots")
+    }
+
+    /// Marks the directory as initialised.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub(crate) fn write_identity(&self, config: &WalConfig) -> Result<(), OpenError> {
+        let path = self.root.join("IDENTITY");
+        let cluster = hex(&config.cluster_id);
+        let text = format!(
+            "format {FORMAT}\ncluster {cluster}\nnode {}\n",
+            config.node_id
+        );
+        replace_file(&path, text.as_bytes()).map_err(io_error("write", &path))
+    }
+}
+
+fn lock(root: &Path) -> Result<File, OpenError> {
+    let path = root.join("LOCK");
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(io_error("open", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked {
+            directory: root.to_path_buf(),
+            lock: path,
+        }),
+        Err(TryLockError::Error(source)) => Err(OpenError::Io {
+            doing: "lock",
+            path,
+            source,
+        }),
+    }
+}
+
+fn check_identity(path: &Path, config: &WalConfig) -> Result<(), OpenError> {
+    let text = std::fs::read_to_string(path).map_err(io_error("read", path))?;
+    let damaged = || Damage {
+        file: path.to_path_buf(),
+        offset: 0,
+        detail: "it does not name a format, a cluster and a node".into(),
+    };
+    let field = |name: &str| {
+        text.lines()
+            .filter_map(|line| line.split_once(' '))
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value.to_owned())
+            .ok_or_else(damaged)
+    };
+    let found = field("format")?.parse().map_err(|_| damaged())?;
+    if found > FORMAT {
+        return Err(OpenError::Newer {
+            file: path.to_path_buf(),
+            found,
+            known: FORMAT,
+        });
+    }
+    let wanted = [
+        ("cluster", hex(&config.cluster_id)),
+        ("node", config.node_id.to_string()),
+    ];
+    for (what, wanted) in wanted {
+        let found = field(what)?;
+        if found != wanted {
+            let directory = config.dir.clone();
+            return Err(OpenError::Foreign {
+                directory,
+                what,
+                found,
+                wanted,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Replaces a file so that a crash leaves either the old or the new one.
+fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("tmp");
+    let mut file = File::create(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&temporary, path)?;
+    path.parent().map_or(Ok(()), sync_directory)
+}
