@@ -1,1 +1,50 @@
-//! xce-ledger.
+//! The ledger: the sum of all committed facts, equal on every controller.
+//!
+//! ```text
+//!             ┌────────────── Group: preconditions + facts ──────────────┐
+//!  deciders ──┤ encode                                                    ▼
+//!             └─► WAL ─► committed ─► Ledger::apply ─► publish ─► Reader::view ─► deciders, feeds
+//!                                       │    tables, derived indices, change index
+//!                                       └──► snapshot records, and back by restore
+//! ```
+//!
+//! Pure: never waits, never reads a clock. `apply` cannot fail; a group whose preconditions do not
+//! hold in log order is committed as refused and changes nothing. Driven by the WAL, one thread.
+//!
+//! Invariants, checked by [`audit`] after every step of the tests: derived tables equal a recount;
+//! a port is held once; every live replica belongs to a service that exists, its index is unique
+//! within the version; every job that holds a host holds one that exists.
+
+mod arrays;
+mod changes;
+mod clock;
+mod fact;
+mod group;
+mod operations;
+mod ranges;
+mod sessions;
+mod usage;
+mod view;
+
+mod encode;
+mod envelope;
+
+mod apply;
+mod check;
+mod index;
+mod intern;
+mod ledger;
+
+pub use arrays::{ArrayRecord, ElementCounts};
+pub use changes::{Changes, Delta, TOMBSTONES_MAX, TooOld};
+pub use clock::{Anchor, ClockFact, ClusterClock, Here};
+pub use encode::GROUP_FACTS_MAX;
+pub use envelope::DecodeError;
+pub use fact::Fact;
+pub use group::{Answer, Created, Group, Operation, Outcome, Precondition, Unmet};
+pub use ledger::{Ledger, OnChange, Reader};
+pub use operations::{OPERATION_AGE_MAX, OPERATIONS_MAX};
+pub use ranges::Ranges;
+pub use sessions::{SessionFact, SessionKind, SessionRecord};
+pub use usage::Usage;
+pub use view::{ChangeIndex, Key, Replicas, Requests, View};

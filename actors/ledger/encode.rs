@@ -1,0 +1,166 @@
+//! Bytes of a group: its head, then its facts, each in an envelope of its own.
+//!
+//! A changed body is a new version with a conversion from the old one, which stays readable. The
+//! fingerprints are pinned: a test compares them with the archives of samples, and the bytes of
+//! whole groups with the files in `golden/`.
+
+use xce_host::HostFact;
+use xce_model::{ClusterTime, WallTime};
+use xce_replica::JobFact;
+use xce_service::ServiceFact;
+
+use crate::clock::ClockFact;
+use crate::envelope::{self, DecodeError, Raw, Shape};
+use crate::fact::Fact;
+use crate::group::{Group, Operation, Precondition};
+use crate::sessions::SessionFact;
+
+/// Most facts of one group. Source: derived, every element of the largest array and as many replicas.
+pub const GROUP_FACTS_MAX: u32 = 200_000;
+
+pub(crate) const HEAD: Shape = Shape {
+    kind: 1,
+    name: "group head",
+    version: 1,
+    min_reader: 1,
+    fingerprint: 0,
+};
+pub(crate) const JOB_FACT: Shape = Shape {
+    kind: 16,
+    name: "job fact",
+    version: 1,
+    min_reader: 1,
+    fingerprint: 0,
+};
+pub(crate) const HOST_FACT: Shape = Shape {
+    kind: 17,
+    name: "host fact",
+    version: 1,
+    min_reader: 1,
+    fingerprint: 0,
+};
+pub(crate) const SERVICE_FACT: Shape = Shape {
+    kind: 18,
+    name: "service fact",
+    version: 1,
+    min_reader: 1,
+    fingerprint: 0,
+};
+pub(crate) const SESSION_FACT: Shape = Shape {
+    kind: 19,
+    name: "session fact",
+    version: 1,
+    min_reader: 1,
+    fingerprint: 0,
+};
+pub(crate) const CLOCK_FACT: Shape = Shape {
+    kind: 20,
+    name: "clock fact",
+    version: 1,
+    min_reader: 1,
+    fingerprint: 0,
+};
+
+/// A group without its facts, as written.
+#[derive(Debug, Clone, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub(crate) struct HeadV1 {
+    pub at: ClusterTime,
+    pub wall: WallTime,
+    pub principal: String,
+    pub operation: Option<Operation>,
+    pub cause: String,
+    pub preconditions: Vec<Precondition>,
+    pub facts: u32,
+}
+
+impl Group {
+    /// The bytes that the WAL carries.
+    ///
+    /// # Panics
+    /// When the group has more than [`GROUP_FACTS_MAX`] facts: deciders work in bounded batches.
+    pub fn encode(&self) -> Vec<u8> {
+        let facts = u32::try_from(self.facts.len()).unwrap_or(u32::MAX);
+        assert!(
+            facts <= GROUP_FACTS_MAX,
+            "a group has at most {GROUP_FACTS_MAX} facts"
+        );
+        let head = HeadV1 {
+            at: self.at,
+            wall: self.wall,
+            principal: self.principal.clone(),
+            operation: self.operation,
+            cause: self.cause.clone(),
+            preconditions: self.preconditions.clone(),
+            facts,
+        };
+        let mut out = Vec::with_capacity(256 + 128 * self.facts.len());
+        envelope::put(&mut out, &HEAD, &head);
+        for fact in &self.facts {
+            match fact {
+                Fact::Job(fact) => envelope::put(&mut out, &JOB_FACT, fact),
+                Fact::Host(fact) => envelope::put(&mut out, &HOST_FACT, fact),
+                Fact::Service(fact) => envelope::put(&mut out, &SERVICE_FACT, fact),
+                Fact::Session(fact) => envelope::put(&mut out, &SESSION_FACT, fact),
+                Fact::Clock(fact) => envelope::put(&mut out, &CLOCK_FACT, fact),
+            }
+        }
+        out
+    }
+
+    /// Reads what [`Group::encode`] wrote.
+    ///
+    /// # Errors
+    /// Names the first record that is short, damaged, unknown or of a newer version.
+    pub fn decode(mut bytes: &[u8]) -> Result<Self, DecodeError> {
+        let raw = envelope::take(&mut bytes)?;
+        if raw.kind != HEAD.kind {
+            return Err(DecodeError::Misplaced {
+                found: format!("record kind {}", raw.kind),
+                wanted: HEAD.name,
+            });
+        }
+        let head: HeadV1 = raw.read(&HEAD)?;
+        if head.facts > GROUP_FACTS_MAX {
+            return Err(DecodeError::Damaged {
+                name: HEAD.name,
+                detail: format!("it announces {} facts", head.facts),
+            });
+        }
+        // A fact takes at least an envelope, so that a false count reserves nothing.
+        let mut facts =
+            Vec::with_capacity((bytes.len() / envelope::ENVELOPE_BYTES).min(head.facts as usize));
+        for _ in 0..head.facts {
+            facts.push(read_fact(&envelope::take(&mut bytes)?)?);
+        }
+        if !bytes.is_empty() {
+            return Err(DecodeError::Damaged {
+                name: HEAD.name,
+                detail: format!("{} bytes follow its last fact", bytes.len()),
+            });
+        }
+        Ok(Self {
+            at: head.at,
+            wall: head.wall,
+            principal: head.principal,
+            operation: head.operation,
+            cause: head.cause,
+            preconditions: head.preconditions,
+            facts,
+        })
+    }
+}
+
+fn read_fact(raw: &Raw<'_>) -> Result<Fact, DecodeError> {
+    match raw.kind {
+        kind if kind == JOB_FACT.kind => raw.read::<JobFact>(&JOB_FACT).map(Fact::Job),
+        kind if kind == HOST_FACT.kind => raw.read::<HostFact>(&HOST_FACT).map(Fact::Host),
+        kind if kind == SERVICE_FACT.kind => {
+            raw.read::<ServiceFact>(&SERVICE_FACT).map(Fact::Service)
+        }
+        kind if kind == SESSION_FACT.kind => {
+            raw.read::<SessionFact>(&SESSION_FACT).map(Fact::Session)
+        }
+        kind if kind == CLOCK_FACT.kind => raw.read::<ClockFact>(&CLOCK_FACT).map(Fact::Clock),
+        _ => Err(raw.unknown()),
+    }
+}

@@ -1,0 +1,54 @@
+//! Every committed change of the cluster, in one enum.
+
+use xce_host::HostFact;
+use xce_replica::JobFact;
+use xce_service::ServiceFact;
+
+use crate::clock::ClockFact;
+use crate::sessions::SessionFact;
+
+/// A committed change of anything that the cluster remembers.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fact {
+    /// Of a job or an array.
+    Job(JobFact),
+    /// Of a host.
+    Host(HostFact),
+    /// Of a service.
+    Service(ServiceFact),
+    /// Of a session.
+    Session(SessionFact),
+    /// Of cluster time.
+    Clock(ClockFact),
+}
+
+impl From<JobFact> for Fact {
+    fn from(fact: JobFact) -> Self {
+        Self::Job(fact)
+    }
+}
+
+impl From<HostFact> for Fact {
+    fn from(fact: HostFact) -> Self {
+        Self::Host(fact)
+    }
+}
+
+impl From<ServiceFact> for Fact {
+    fn from(fact: ServiceFact) -> Self {
+        Self::Service(fact)
+    }
+}
+
+impl From<SessionFact> for Fact {
+    fn from(fact: SessionFact) -> Self {
+        Self::Session(fact)
+    }
+}
+
+impl From<ClockFact> for Fact {
+    fn from(fact: ClockFact) -> Self {
+        Self::Clock(fact)
+    }
+}
