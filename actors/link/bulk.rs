@@ -9,15 +9,11 @@ use bytes::Bytes;
 use quinn::{RecvStream, SendStream};
 
 use crate::close::Closed;
-use crate::frame::{Decoder, Frame, FrameError, Route, encode_frame, end_frame};
+use crate::frame::{Frame, FrameError, Route, encode_frame, end_frame};
 use crate::message::{EncodeError, KIND_LINK, Message};
 use crate::outbox::{ResetOnDrop, WriteFault};
+use crate::reader::{FrameReader, ReadFault};
 use crate::settings::Settings;
-
-/// Most bytes taken from a stream at once.
-///
-/// Source: chosen; quinn hands out at most what one packet brought.
-const READ_BYTES_MAX: usize = 64 * 1024;
 
 /// A bulk stream failed.
 #[derive(Debug, thiserror::Error)]
@@ -41,8 +37,11 @@ pub enum BulkError {
         reason: String,
     },
     /// A frame that had begun was not whole in time.
-    #[error("bulk stream stalled inside a frame")]
-    Late,
+    #[error("a frame of the bulk stream was not whole within {deadline_ms} ms")]
+    Late {
+        /// The deadline in milliseconds.
+        deadline_ms: u64,
+    },
 }
 
 /// Writes one bulk stream. Dropping it before [`BulkSender::finish`] resets the stream.
@@ -84,21 +83,16 @@ impl BulkSender {
 }
 
 /// Reads one bulk stream. Dropping it tells the peer to stop.
+#[derive(Debug)]
 pub struct BulkReceiver {
-    stream: RecvStream,
-    decoder: Decoder,
-    chunk: Bytes,
-    frame_deadline: Duration,
+    reader: FrameReader,
     whole: bool,
 }
 
 impl BulkReceiver {
     pub(crate) fn new(stream: RecvStream, settings: &Settings) -> Self {
         Self {
-            stream,
-            decoder: Decoder::new(settings.frame_bytes_max.min(crate::FRAME_BYTES_MAX)),
-            chunk: Bytes::new(),
-            frame_deadline: settings.frame_deadline,
+            reader: FrameReader::new(stream, settings),
             whole: false,
         }
     }
@@ -109,45 +103,24 @@ impl BulkReceiver {
     /// [`BulkError::Cut`] when the stream ends before its last frame, [`BulkError::Frame`] for
     /// what is no frame, [`BulkError::Late`] when the peer stalls inside a frame.
     pub async fn receive(&mut self) -> Result<Option<Frame>, BulkError> {
-        while !self.whole {
-            let mut rest = self.chunk.as_ref();
-            let outcome = self.decoder.decode(&mut rest);
-            let used = self.chunk.len() - rest.len();
-            bytes::Buf::advance(&mut self.chunk, used);
-            match outcome? {
-                Some(frame) if frame.head == end_frame() => self.whole = true,
-                Some(frame) if frame.head.kind == KIND_LINK => {
-                    return Err(BulkError::Frame(FrameError::NoOpening));
-                }
-                Some(frame) => return Ok(Some(frame)),
-                None => self.chunk = self.read().await?,
-            }
+        if self.whole {
+            return Ok(None);
         }
+        let cut = |reason: String| BulkError::Cut { reason };
+        let next = self.reader.next().await.map_err(|fault| match fault {
+            ReadFault::Frame(error) => BulkError::Frame(error),
+            ReadFault::Late { deadline_ms } => BulkError::Late { deadline_ms },
+            ReadFault::Lost(error) => BulkError::Closed(Closed::of(&error)),
+            ReadFault::Stream(reason) => cut(reason),
+        })?;
+        let frame = next.ok_or_else(|| cut("it ended without its last frame".to_owned()))?;
+        if frame.kind() != KIND_LINK {
+            return Ok(Some(frame));
+        }
+        if frame.head != end_frame() {
+            return Err(BulkError::Frame(FrameError::Misplaced));
+        }
+        self.whole = true;
         Ok(None)
-    }
-
-    async fn read(&mut self) -> Result<Bytes, BulkError> {
-        let reading = self.stream.read_chunk(READ_BYTES_MAX, true);
-        let chunk = if self.decoder.is_inside() {
-            match tokio::time::timeout(self.frame_deadline, reading).await {
-                Ok(chunk) => chunk,
-                Err(_) => return Err(BulkError::Late),
-            }
-        } else {
-            reading.await
-        };
-        match chunk {
-            Ok(Some(chunk)) => Ok(chunk.bytes),
-            Ok(None) => {
-                self.decoder.end()?;
-                Err(BulkError::Cut {
-                    reason: "it ended without its last frame".to_owned(),
-                })
-            }
-            Err(quinn::ReadError::ConnectionLost(error)) => Err(Closed::of(&error).into()),
-            Err(error) => Err(BulkError::Cut {
-                reason: error.to_string(),
-            }),
-        }
     }
 }

@@ -9,8 +9,9 @@ use xce_model::{Refusal, RefusalKind};
 
 use crate::close::{CloseCode, Closed};
 use crate::frame::{Frame, Route, RouteRole};
+use crate::inbox::{Inbox, ReceiveError};
 use crate::message::{DecodeError, Message};
-use crate::peer::{Connected, Inbox, Peer, ReceiveError, SendError};
+use crate::peer::{Connected, Peer, SendError};
 
 /// Why a call gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -114,7 +115,7 @@ impl Caller {
         question: &Question,
         deadline: Duration,
     ) -> Result<Answer, CallError> {
-        let waiting = self.inner.pending.register()?;
+        let waiting = self.inner.pending.register();
         let route = Route::request(waiting.number);
         self.inner
             .peer
@@ -163,7 +164,7 @@ impl Pending {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn register(&self) -> Result<Waiting<'_>, CallError> {
+    fn register(&self) -> Waiting<'_> {
         let (sender, answer) = oneshot::channel();
         let mut state = self.lock();
         state.last += 1;
@@ -172,11 +173,11 @@ impl Pending {
         if state.ended.is_none() {
             state.calls.insert(number, sender);
         }
-        Ok(Waiting {
+        Waiting {
             pending: self,
             number,
             answer: Some(answer),
-        })
+        }
     }
 
     fn resolve(&self, frame: Frame) {

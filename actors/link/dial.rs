@@ -1,5 +1,7 @@
 //! Connecting to a cluster: all given addresses, verified, with errors that say what is wrong.
 
+mod error;
+
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,13 +10,13 @@ use std::time::Duration;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, TokioRuntime};
 use tokio::task::JoinSet;
-use xce_model::{ClusterId, Refusal, RefusalKind};
 
+pub use self::error::DialError;
 use crate::close::{CloseCode, Closed};
 use crate::endpoint::grow_buffers;
 use crate::frame::{LINK_VERSION, open_frame};
 use crate::identity::Identity;
-use crate::peer::{Connected, Peer, ReceiveError};
+use crate::peer::{Connected, Peer};
 use crate::settings::Settings;
 use crate::tls::{self, TlsFault, Witness};
 
@@ -37,120 +39,6 @@ const ALERTS: std::ops::RangeInclusive<u64> = 0x100..=0x1ff;
 ///
 /// Source: RFC 7301 section 3.2.
 const ALERT_NO_PROTOCOL: u64 = 0x100 + 120;
-
-/// No connection was made.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum DialError {
-    /// No address was given.
-    #[error("no address to connect to")]
-    NoAddress,
-    /// The identity or a socket cannot be used on this host.
-    #[error("cannot connect from this host: {reason}")]
-    Here {
-        /// Why.
-        reason: String,
-    },
-    /// Another cluster answers at the address.
-    #[error("{address} belongs to cluster {theirs}, but this identity is for cluster {ours}")]
-    WrongCluster {
-        /// Who answered.
-        address: SocketAddr,
-        /// The cluster of our identity.
-        ours: ClusterId,
-        /// The cluster that it claims to be.
-        theirs: ClusterId,
-    },
-    /// Who answers at the address is not certified by our cluster's authority.
-    #[error("{address} is not trusted: it has no valid certificate of cluster {ours} ({reason})")]
-    UntrustedPeer {
-        /// Who answered.
-        address: SocketAddr,
-        /// The cluster of our identity.
-        ours: ClusterId,
-        /// What is wrong with its certificate.
-        reason: String,
-    },
-    /// The peer does not accept our certificate.
-    #[error("{address} does not accept this identity ({ours}): {reason}")]
-    NotAccepted {
-        /// Who refused.
-        address: SocketAddr,
-        /// Whom our certificate names.
-        ours: String,
-        /// Why.
-        reason: String,
-    },
-    /// The peer speaks another protocol, or another version of it.
-    #[error("{address} does not speak this protocol: {reason}")]
-    Protocol {
-        /// Who answered.
-        address: SocketAddr,
-        /// Why.
-        reason: String,
-    },
-    /// The peer turned the connection away.
-    #[error("{address} turned the connection away: {closed}")]
-    TurnedAway {
-        /// Who answered.
-        address: SocketAddr,
-        /// How.
-        closed: Closed,
-    },
-    /// An address cannot be reached.
-    #[error("{address} cannot be reached: {reason}")]
-    Unreachable {
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        reason: String,
-    },
-    /// No address answered in time.
-    #[error("no answer within {timeout_ms} ms from {}", list(tried))]
-    NoAnswer {
-        /// What was tried.
-        tried: Vec<SocketAddr>,
-        /// The time-out in milliseconds.
-        timeout_ms: u64,
-    },
-}
-
-impl DialError {
-    /// The form in which a user hears of it.
-    pub fn refusal(&self) -> Refusal {
-        let (kind, code) = match self {
-            Self::NoAddress => (RefusalKind::Usage, "no_address"),
-            Self::Here { .. } => (RefusalKind::Unavailable, "cannot_connect"),
-            Self::WrongCluster { .. } => (RefusalKind::NotPermitted, "wrong_cluster"),
-            Self::UntrustedPeer { .. } => (RefusalKind::NotPermitted, "untrusted_peer"),
-            Self::NotAccepted { .. } => (RefusalKind::NotPermitted, "identity_not_accepted"),
-            Self::Protocol { .. } => (RefusalKind::Refused, "protocol_mismatch"),
-            Self::TurnedAway { .. } => (RefusalKind::Unavailable, "turned_away"),
-            Self::Unreachable { .. } => (RefusalKind::Unavailable, "unreachable"),
-            Self::NoAnswer { .. } => (RefusalKind::Unavailable, "no_answer"),
-        };
-        Refusal::new(kind, code, self.to_string())
-    }
-
-    /// How much the error tells a user; of several addresses' errors the most telling is given.
-    fn weight(&self) -> u8 {
-        match self {
-            Self::NoAddress | Self::NoAnswer { .. } => 0,
-            Self::Unreachable { .. } | Self::Here { .. } => 1,
-            Self::TurnedAway { .. } => 2,
-            Self::Protocol { .. } => 3,
-            Self::UntrustedPeer { .. } | Self::NotAccepted { .. } => 4,
-            Self::WrongCluster { .. } => 5,
-        }
-    }
-}
-
-fn list(addresses: &[SocketAddr]) -> String {
-    addresses
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(", ")
-}
 
 /// Connects with one identity; keeps its UDP sockets for further connections.
 #[derive(Clone)]
@@ -273,47 +161,36 @@ impl Dialer {
         let connection = connecting
             .await
             .map_err(|error| self.explain(address, &error, &witness))?;
-        match self.open(&connection).await {
-            Ok(Opened::Ready(connected)) => Ok(connected),
-            Ok(Opened::Version(theirs)) => Err(DialError::Protocol {
+        self.open(&connection).await.map_err(|fault| match fault {
+            OpenFault::Version(theirs) => DialError::Protocol {
                 address,
                 reason: format!("it has link version {theirs}, this program {LINK_VERSION}"),
-            }),
-            Err(reason) => Err(match connection.close_reason() {
+            },
+            OpenFault::Failed(reason) => match connection.close_reason() {
                 Some(error) => self.explain(address, &error, &witness),
                 None => unreachable(address, &reason),
-            }),
-        }
+            },
+        })
     }
 
     /// Opens the control stream and waits until the listener has opened it too.
     ///
     /// TLS 1.3 lets a client finish before its certificate was checked; only this answer says that
     /// it was accepted.
-    async fn open(&self, connection: &Connection) -> Result<Opened, String> {
-        let streams = connection
-            .open_bi()
-            .await
-            .map_err(|error| error.to_string())?;
-        let mut connected = Peer::start(connection.clone(), streams, &self.inner.settings, None)
-            .map_err(|error| error.to_string())?;
-        connected
-            .peer
-            .send_head(open_frame())
-            .map_err(|error| error.to_string())?;
+    async fn open(&self, connection: &Connection) -> Result<Connected, OpenFault> {
+        let cluster = self.inner.identity.principal().cluster;
+        let streams = connection.open_bi().await?;
+        let settings = &self.inner.settings;
+        let mut connected = Peer::start(connection.clone(), streams, cluster, settings, None)?;
+        connected.peer.send_head(open_frame())?;
         match connected.inbox.receive_open().await {
-            Ok(LINK_VERSION) => Ok(Opened::Ready(connected)),
+            Ok(LINK_VERSION) => Ok(connected),
             Ok(theirs) => {
-                connected
-                    .peer
-                    .close(CloseCode::Protocol, "link version is not known here");
-                Ok(Opened::Version(theirs))
+                let reason = "link version is not known here";
+                connected.peer.close(CloseCode::Protocol, reason);
+                Err(OpenFault::Version(theirs))
             }
-            Err(ReceiveError::Ended) => Err("it ended the control stream".to_owned()),
-            Err(error) => {
-                let closed = connected.peer.closed().await;
-                Err(format!("{error}: {closed}"))
-            }
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -405,9 +282,18 @@ impl Dialer {
     }
 }
 
-enum Opened {
-    Ready(Connected),
+/// Why the control stream did not open.
+enum OpenFault {
+    /// The listener has this other version of the frame form.
     Version(u8),
+    /// The stream or connection failed.
+    Failed(String),
+}
+
+impl<E: std::error::Error> From<E> for OpenFault {
+    fn from(error: E) -> Self {
+        Self::Failed(error.to_string())
+    }
 }
 
 fn unreachable(address: SocketAddr, reason: &str) -> DialError {

@@ -8,6 +8,7 @@ use quinn::crypto::rustls::QuicServerConfig;
 use quinn::udp::{UdpSockRef, UdpSocketState};
 use quinn::{Endpoint, Incoming, ServerConfig, TokioRuntime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use xce_model::ClusterId;
 
 use crate::close::CloseCode;
 use crate::frame::{LINK_VERSION, open_frame};
@@ -109,9 +110,15 @@ pub fn listen(
     let endpoint =
         Endpoint::new(keys.endpoint_config(), Some(config), socket, runtime).map_err(fault)?;
     let address = endpoint.local_addr().map_err(fault)?;
+    let cluster = identity.principal().cluster;
     let (sender, ready) = mpsc::channel(READY_MAX);
-    let accepting =
-        tokio::spawn(run_accept(endpoint.clone(), settings.clone(), sender)).abort_handle();
+    let accepting = tokio::spawn(run_accept(
+        endpoint.clone(),
+        cluster,
+        settings.clone(),
+        sender,
+    ))
+    .abort_handle();
     Ok(Listener {
         endpoint,
         ready,
@@ -168,7 +175,12 @@ fn server_config(identity: &Identity, settings: &Settings) -> Result<ServerConfi
     Ok(config)
 }
 
-async fn run_accept(endpoint: Endpoint, settings: Settings, ready: mpsc::Sender<Connected>) {
+async fn run_accept(
+    endpoint: Endpoint,
+    cluster: ClusterId,
+    settings: Settings,
+    ready: mpsc::Sender<Connected>,
+) {
     let handshakes = Arc::new(Semaphore::new(settings.handshakes_max.max(1)));
     let peers = Arc::new(Semaphore::new(
         settings.peers_max.clamp(1, Semaphore::MAX_PERMITS),
@@ -191,7 +203,7 @@ async fn run_accept(endpoint: Endpoint, settings: Settings, ready: mpsc::Sender<
         let (settings, ready) = (settings.clone(), ready.clone());
         tokio::spawn(async move {
             let remote = incoming.remote_address();
-            let greeting = greet(incoming, &settings, place, turn);
+            let greeting = greet(incoming, cluster, &settings, place, turn);
             match tokio::time::timeout(settings.handshake_timeout, greeting).await {
                 // The receiver is gone when the listener stops.
                 Ok(Ok(connected)) => drop(ready.send(connected).await),
@@ -205,6 +217,7 @@ async fn run_accept(endpoint: Endpoint, settings: Settings, ready: mpsc::Sender<
 /// Takes a connection through the handshake and the opening of its control stream.
 async fn greet(
     incoming: Incoming,
+    cluster: ClusterId,
     settings: &Settings,
     place: OwnedSemaphorePermit,
     turn: OwnedSemaphorePermit,
@@ -216,7 +229,7 @@ async fn greet(
         .accept_bi()
         .await
         .map_err(|error| error.to_string())?;
-    let mut connected = Peer::start(connection, streams, settings, Some(place))
+    let mut connected = Peer::start(connection, streams, cluster, settings, Some(place))
         .map_err(|error| error.to_string())?;
     let version = connected
         .inbox

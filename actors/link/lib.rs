@@ -31,13 +31,16 @@ pub mod authority;
 pub mod identity;
 mod tls;
 
+pub mod decoder;
 pub mod frame;
 pub mod message;
 
 pub mod close;
 mod outbox;
+mod reader;
 
 pub mod bulk;
+pub mod inbox;
 pub mod peer;
 
 pub mod caller;
@@ -60,9 +63,10 @@ pub use hello::{
     Hello, HelloAnswer, HelloCode, HelloRefusal, Opening, PeerKind, VersionRange, Welcome,
 };
 pub use identity::{Identity, IdentityError};
+pub use inbox::{Inbox, ReceiveError};
 pub use keys::EndpointKeys;
 pub use message::{DecodeError, EncodeError, KIND_FIRST, Message};
-pub use peer::{Connected, Inbox, Peer, ReceiveError, SendError};
+pub use peer::{Connected, Peer, SendError};
 pub use principal::{Fingerprint, Principal, PrincipalError, Role};
 pub use settings::Settings;
 pub use token::{Bearer, Claims, KeyRing, TokenError};

@@ -8,21 +8,17 @@ use bytes::Bytes;
 use quinn::{Connection, RecvStream, SendStream};
 use rustls_pki_types::CertificateDer;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::Instant;
-use xce_model::{Refusal, RefusalKind};
+use xce_model::{ClusterId, Refusal, RefusalKind};
 
 use crate::bulk::{BulkError, BulkReceiver, BulkSender};
 use crate::close::{self, CloseCode, Closed};
-use crate::frame::{Decoder, Frame, FrameError, Head, Route, encode_frame};
-use crate::message::{EncodeError, KIND_LINK, Message};
+use crate::frame::{Head, Route, encode_frame};
+use crate::inbox::Inbox;
+use crate::message::{EncodeError, Message};
 use crate::outbox::{Outbox, OutboxRefusal, ResetOnDrop, WriteFault, run_writer};
 use crate::principal::{Fingerprint, Principal, PrincipalError};
+use crate::reader::FrameReader;
 use crate::settings::Settings;
-
-/// Most bytes taken from the stream at once.
-///
-/// Source: chosen; quinn hands out at most what one packet brought.
-const READ_BYTES_MAX: usize = 64 * 1024;
 
 /// A new connection: the handle that sends and the inbox that receives.
 #[derive(Debug)]
@@ -88,38 +84,27 @@ impl SendError {
     }
 }
 
-/// Nothing more can be received.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReceiveError {
-    /// The peer has finished its control stream in good order.
-    #[error("the peer has nothing more to say")]
-    Ended,
-    /// The connection has ended.
-    #[error(transparent)]
-    Closed(#[from] Closed),
-    /// The peer sent what is no frame; its connection was closed.
-    #[error("the peer broke the protocol")]
-    Frame(#[from] FrameError),
-    /// The peer did not complete a frame in time; its connection was closed.
-    #[error("the peer did not complete a frame within {deadline_ms} ms")]
-    Late {
-        /// The deadline in milliseconds.
-        deadline_ms: u64,
-    },
-}
-
 impl Peer {
     pub(crate) fn start(
         connection: Connection,
         streams: (SendStream, RecvStream),
+        cluster: ClusterId,
         settings: &Settings,
         place: Option<OwnedSemaphorePermit>,
     ) -> Result<Connected, PrincipalError> {
         let certificate = peer_certificate(&connection)?;
+        let principal = Principal::of_certificate(&certificate)?;
+        if principal.cluster != cluster {
+            let theirs = principal.cluster;
+            return Err(PrincipalError::OtherCluster {
+                ours: cluster,
+                theirs,
+            });
+        }
         let outbox = Arc::new(Outbox::new(settings.send_queue_bytes));
         let closed_here = Arc::new(OnceLock::new());
         let inner = Inner {
-            principal: Principal::of_certificate(&certificate)?,
+            principal,
             fingerprint: Fingerprint::of_certificate(&certificate)?,
             connection: connection.clone(),
             outbox: Arc::clone(&outbox),
@@ -144,13 +129,7 @@ impl Peer {
         let peer = Self {
             inner: Arc::new(inner),
         };
-        let inbox = Inbox {
-            peer: peer.clone(),
-            stream: receive,
-            decoder: Decoder::new(settings.frame_bytes_max.min(crate::FRAME_BYTES_MAX)),
-            chunk: Bytes::new(),
-            frame_due: None,
-        };
+        let inbox = Inbox::new(peer.clone(), FrameReader::new(receive, settings));
         Ok(Connected { peer, inbox })
     }
 
@@ -298,7 +277,7 @@ impl Peer {
             .map(|error| self.ended_by(&error))
     }
 
-    fn ended_by(&self, error: &quinn::ConnectionError) -> Closed {
+    pub(crate) fn ended_by(&self, error: &quinn::ConnectionError) -> Closed {
         match (error, self.inner.closed_here.get()) {
             (quinn::ConnectionError::LocallyClosed, Some(closed)) => closed.clone(),
             (error, _) => Closed::of(error),
@@ -324,107 +303,6 @@ impl Drop for Inner {
     }
 }
 
-/// Receives the frames of one peer's control stream.
-#[derive(Debug)]
-pub struct Inbox {
-    peer: Peer,
-    stream: RecvStream,
-    decoder: Decoder,
-    /// Received bytes that are not decoded yet.
-    chunk: Bytes,
-    /// When the frame that has begun must be whole.
-    frame_due: Option<Instant>,
-}
-
-impl Inbox {
-    /// The peer whose frames these are.
-    pub fn peer(&self) -> &Peer {
-        &self.peer
-    }
-
-    /// Waits for the next whole frame. Nothing is lost when the wait is abandoned.
-    ///
-    /// Flow control holds the peer back while nobody calls this.
-    ///
-    /// # Errors
-    /// See [`ReceiveError`]; after [`ReceiveError::Frame`] and [`ReceiveError::Late`] the
-    /// connection has been closed, and other peers notice nothing.
-    pub async fn receive(&mut self) -> Result<Frame, ReceiveError> {
-        loop {
-            let mut rest = self.chunk.as_ref();
-            let outcome = self.decoder.decode(&mut rest);
-            let used = self.chunk.len() - rest.len();
-            bytes::Buf::advance(&mut self.chunk, used);
-            match outcome {
-                Ok(Some(frame)) if frame.head.kind == KIND_LINK => self.frame_due = None,
-                Ok(Some(frame)) => {
-                    self.frame_due = None;
-                    return Ok(frame);
-                }
-                Ok(None) => self.chunk = self.read().await?,
-                Err(error) => return Err(self.broken(error)),
-            }
-        }
-    }
-
-    async fn read(&mut self) -> Result<Bytes, ReceiveError> {
-        let reading = self.stream.read_chunk(READ_BYTES_MAX, true);
-        let chunk = if self.decoder.is_inside() {
-            let deadline = self.peer.inner.settings.frame_deadline;
-            let due = *self
-                .frame_due
-                .get_or_insert_with(|| Instant::now() + deadline);
-            match tokio::time::timeout_at(due, reading).await {
-                Ok(chunk) => chunk,
-                Err(_) => {
-                    let deadline_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
-                    let error = ReceiveError::Late { deadline_ms };
-                    self.peer.close(CloseCode::SlowPeer, &error.to_string());
-                    return Err(error);
-                }
-            }
-        } else {
-            reading.await
-        };
-        match chunk {
-            Ok(Some(chunk)) => Ok(chunk.bytes),
-            Ok(None) => match self.decoder.end() {
-                Ok(()) => Err(ReceiveError::Ended),
-                Err(error) => Err(self.broken(error)),
-            },
-            Err(quinn::ReadError::ConnectionLost(error)) => {
-                Err(ReceiveError::Closed(self.peer.ended_by(&error)))
-            }
-            Err(error) => {
-                let reason = format!("control stream failed: {error}");
-                self.peer.close(CloseCode::Protocol, &reason);
-                Err(ReceiveError::Closed(Closed::Transport { reason }))
-            }
-        }
-    }
-
-    fn broken(&mut self, error: FrameError) -> ReceiveError {
-        self.peer.close(CloseCode::Protocol, &error.to_string());
-        ReceiveError::Frame(error)
-    }
-
-    /// Waits for the frame that each side sends first, and checks its version.
-    pub(crate) async fn receive_open(&mut self) -> Result<u8, ReceiveError> {
-        loop {
-            let mut rest = self.chunk.as_ref();
-            let outcome = self.decoder.decode(&mut rest);
-            let used = self.chunk.len() - rest.len();
-            bytes::Buf::advance(&mut self.chunk, used);
-            match outcome {
-                Ok(Some(frame)) if frame.head.kind == KIND_LINK => return Ok(frame.head.version),
-                Ok(Some(_)) => return Err(self.broken(FrameError::NoOpening)),
-                Ok(None) => self.chunk = self.read().await?,
-                Err(error) => return Err(self.broken(error)),
-            }
-        }
-    }
-}
-
 /// Frame bytes on their way to the outbox.
 struct EncodedFrame(rkyv::util::AlignedVec);
 
@@ -440,20 +318,25 @@ impl From<EncodedFrame> for Bytes {
     }
 }
 
+/// Closes a connection that has not ended; a later close would hide why it ended.
 fn close_once(
     connection: &Connection,
     closed_here: &OnceLock<Closed>,
     code: CloseCode,
     reason: &str,
 ) {
-    let reason = close::cut(reason);
-    if connection.close_reason().is_none() {
-        let _ = closed_here.set(Closed::Here {
-            code,
-            reason: reason.to_owned(),
-        });
+    if connection.close_reason().is_some() {
+        return;
     }
-    connection.close(code.wire(), reason.as_bytes());
+    let reason = close::cut(reason);
+    let closed = Closed::Here {
+        code,
+        reason: reason.to_owned(),
+    };
+    // Whoever closed first gave the reason.
+    if closed_here.set(closed).is_ok() {
+        connection.close(code.wire(), reason.as_bytes());
+    }
 }
 
 fn peer_certificate(connection: &Connection) -> Result<CertificateDer<'static>, PrincipalError> {

@@ -180,6 +180,14 @@ pub enum PrincipalError {
         /// How many.
         found: usize,
     },
+    /// The certificate is of another cluster than the authority it was checked with.
+    #[error("certificate is of cluster {theirs}, not of {ours}")]
+    OtherCluster {
+        /// Our cluster.
+        ours: ClusterId,
+        /// Its cluster.
+        theirs: ClusterId,
+    },
     /// The bytes are no certificate.
     #[error("not a valid certificate: {0}")]
     Certificate(String),
