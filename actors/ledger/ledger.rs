@@ -82,6 +82,16 @@ impl Ledger {
         )
     }
 
+    /// Puts another state in place of this one and publishes it; every key of both counts as changed.
+    pub(crate) fn replace(&mut self, view: View) {
+        for old in [&self.view, &view] {
+            self.touched.extend(old.keys());
+        }
+        self.view = view;
+        let (lsn, term) = (self.view.lsn, self.view.term);
+        self.publish(lsn, term);
+    }
+
     /// Makes everything applied up to a position visible.
     pub fn publish(&mut self, lsn: Lsn, term: u64) {
         self.view.lsn = lsn;

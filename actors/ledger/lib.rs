@@ -34,6 +34,10 @@ mod check;
 mod index;
 mod intern;
 mod ledger;
+mod machine;
+mod restore;
+mod rows;
+mod snapshot;
 
 pub use arrays::{ArrayRecord, ElementCounts};
 pub use changes::{Changes, Delta, TOMBSTONES_MAX, TooOld};
@@ -46,5 +50,6 @@ pub use ledger::{Ledger, OnChange, Reader};
 pub use operations::{OPERATION_AGE_MAX, OPERATIONS_MAX};
 pub use ranges::Ranges;
 pub use sessions::{SessionFact, SessionKind, SessionRecord};
+pub use snapshot::SnapshotRecords;
 pub use usage::Usage;
 pub use view::{ChangeIndex, Key, Replicas, Requests, View};

@@ -4,6 +4,7 @@
 //! were carried out. What is evicted raises a floor: an unknown operation that was made below it may
 //! have been carried out and is refused, never executed.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
@@ -144,19 +145,25 @@ impl Operations {
             .floor = floor;
     }
 
-    /// All, in the order in which they were carried out.
-    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, OperationId, &Arc<Remembered>)> {
-        self.order.values().filter_map(|(name, id)| {
-            let found = self.principals.get(name)?.by_id.get(id)?;
-            Some((name, *id, found))
-        })
+    /// Those behind a place, in the order in which they were carried out.
+    pub fn after(
+        &self,
+        place: Option<Place>,
+    ) -> impl Iterator<Item = (&Arc<str>, OperationId, &Arc<Remembered>)> {
+        let from = place.map_or(Bound::Unbounded, Bound::Excluded);
+        self.order
+            .range((from, Bound::Unbounded))
+            .filter_map(|(_, (name, id))| {
+                let found = self.principals.get(name)?.by_id.get(id)?;
+                Some((name, *id, found))
+            })
     }
 
     /// Checks that its indices agree.
     pub fn check(&self) -> Result<(), String> {
         let by_id: usize = self.principals.values().map(|of| of.by_id.len()).sum();
         let ordered: usize = self.principals.values().map(|of| of.order.len()).sum();
-        if by_id != self.order.len() || ordered != by_id || self.iter().count() != by_id {
+        if by_id != self.order.len() || ordered != by_id || self.after(None).count() != by_id {
             return Err(format!(
                 "operations: {} in order, {by_id} by name, {ordered} by principal",
                 self.order.len()

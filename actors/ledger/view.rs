@@ -243,6 +243,19 @@ impl View {
         &self.changes
     }
 
+    /// Every key.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
+        let jobs = self.jobs.keys().map(|id| Key::Job(*id));
+        let arrays = self.arrays.keys().map(|number| Key::Array(*number));
+        let hosts = self.hosts.keys().map(|name| Key::Host(name.clone()));
+        let services = self.services.keys().map(|id| Key::Service(*id));
+        let sessions = self.sessions.keys().map(|id| Key::Session(*id));
+        jobs.chain(arrays)
+            .chain(hosts)
+            .chain(services)
+            .chain(sessions)
+    }
+
     /// Operations that are remembered.
     pub fn operation_count(&self) -> usize {
         self.operations.len()
