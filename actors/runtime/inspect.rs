@@ -70,7 +70,7 @@ pub struct Row {
     pub busy_share: f64,
     /// Milliseconds since the current incarnation finished its recovery; 0 before the first.
     pub age_ms: u64,
-    /// Milliseconds that the current handler has been running; `None` while idle.
+    /// Milliseconds that the current handler or recovery has been running; `None` while idle.
     pub stuck_ms: Option<u64>,
     /// The last failure, if there was one.
     pub last_error: Option<LastError>,

@@ -8,14 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{ActorCell, ActorId};
+use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::backoff::{Crashes, Storm, Verdict};
+use crate::desk::{Desk, Place};
+use crate::inspect::View;
 use crate::key::Key;
 use crate::policy::{OnLimit, OnStorm, Restart};
 use crate::probe::Phase;
 use crate::shutdown::{self, Leaving};
-use crate::supervise::{Desk, Place};
 use crate::supervised::{ChildEnded, Context, Crash, Entity, NotYet};
 use crate::task::Task;
 
@@ -168,45 +170,34 @@ impl Keyed {
         if crash.as_ref().is_some_and(|crash| crash.is::<NotYet>()) {
             probe.set_phase(Phase::Waiting);
             let delay = trouble.crashes.waits(&policy.backoff, random);
-            trouble.timer = Some(after(context, delay, Order::Due(key.clone())));
+            trouble.timer = due(context, delay, key);
             return Ok(());
         }
         let limits = self.desk.limits();
         let storm = children
             .storm
             .count(now, limits.storm_max, limits.storm_window);
-        let delay = match (
-            trouble.crashes.crashed(&policy.backoff, now, random),
-            policy.on_limit,
-        ) {
-            (Verdict::Again(delay), _) => {
-                probe.set_phase(Phase::Backoff);
-                delay
-            }
-            (Verdict::SetAside, OnLimit::Quarantine { retry_after }) => {
-                probe.set_phase(Phase::Quarantined);
-                let Some(delay) = retry_after else {
-                    return Ok(());
-                };
-                delay
-            }
-            (Verdict::SetAside, OnLimit::Escalate) => {
-                return Err(self.gives_up(context, format!("{key} crashed too often"), crash));
-            }
+        let verdict = trouble.crashes.crashed(&policy.backoff, now, random);
+        let (phase, delay) = match verdict {
+            Verdict::Again(delay) => (Phase::Backoff, Some(delay)),
+            Verdict::SetAside => match policy.on_limit {
+                OnLimit::Quarantine { retry_after } => (Phase::Quarantined, retry_after),
+                OnLimit::Escalate => {
+                    return Err(self.gives_up(context, format!("{key} crashed too often"), crash));
+                }
+            },
         };
-        let delay = match (storm, limits.on_storm) {
-            (true, OnStorm::Escalate) => {
+        let at_least = match limits.on_storm {
+            OnStorm::Escalate if storm => {
                 return Err(self.gives_up(context, format!("restart storm, last {key}"), crash));
             }
-            (true, OnStorm::Spread(over)) => delay.max(spread(over, random)),
-            (false, OnStorm::Escalate | OnStorm::Spread(_)) => delay,
+            OnStorm::Spread(over) if storm => spread(over, random),
+            OnStorm::Escalate | OnStorm::Spread(_) => Duration::ZERO,
         };
-        if delay.is_zero() {
-            // Not awaited here, so that this handler stays short when many end at once.
-            let _ = context.address().cast_unbounded(Order::Due(key.clone()));
-        } else {
-            trouble.timer = Some(after(context, delay, Order::Due(key.clone())));
-        }
+        probe.set_phase(phase);
+        trouble.timer = delay
+            .map(|delay| delay.max(at_least))
+            .and_then(|delay| due(context, delay, key));
         Ok(())
     }
 
@@ -226,6 +217,17 @@ impl Keyed {
 fn spread(over: Duration, random: u64) -> Duration {
     let over_ns = u64::try_from(over.as_nanos()).unwrap_or(u64::MAX - 1);
     Duration::from_nanos(random % (over_ns + 1))
+}
+
+/// Orders the start of a child after a delay. One that is due at once goes through the mailbox all
+/// the same, so that a handler stays short when many end together.
+fn due(context: &Context<Order>, delay: Duration, key: &Key) -> Option<Task> {
+    let order = Order::Due(key.clone());
+    if delay.is_zero() {
+        let _ = context.address().cast_unbounded(order);
+        return None;
+    }
+    Some(after(context, delay, order))
 }
 
 fn after(context: &Context<Order>, delay: Duration, order: Order) -> Task {
@@ -255,6 +257,9 @@ impl Entity for Keyed {
             if leaving {
                 self.desk.finish(&key);
             } else {
+                if place.probe().started_ns().is_some() {
+                    place.probe().count_restart();
+                }
                 self.start(context, &mut children, &key).await?;
             }
         }
@@ -288,6 +293,18 @@ impl Entity for Keyed {
                 Ok(())
             }
         }
+    }
+
+    fn view(&self, children: &Children) -> View {
+        #[derive(Serialize)]
+        struct Summary {
+            children: usize,
+            live: usize,
+        }
+        View::of(&Summary {
+            children: children.by_key.len(),
+            live: children.by_id.len(),
+        })
     }
 
     async fn child_ended(

@@ -31,6 +31,7 @@ mod address;
 mod admit;
 pub mod backoff;
 mod clock;
+mod desk;
 mod inspect;
 mod key;
 mod keyed;
@@ -40,6 +41,7 @@ mod probe;
 mod refusal;
 mod registry;
 mod reply;
+mod root;
 mod shards;
 mod shutdown;
 mod supervise;
@@ -47,6 +49,9 @@ mod supervised;
 mod task;
 mod timer;
 pub mod trace;
+
+#[cfg(test)]
+mod tests;
 
 pub use address::Address;
 pub use admit::{Admission, Permit};
@@ -59,8 +64,9 @@ pub use probe::{ERROR_BYTES_MAX, LastError, Phase, Probe};
 pub use refusal::{CallError, NotDelivered, Refusal, Unknown};
 pub use registry::ROWS_MAX;
 pub use reply::Reply;
+pub use root::Root;
 pub use shards::{SHARD_CHILDREN_MAX, Shards};
-pub use supervise::{Root, Supervisor};
+pub use supervise::Supervisor;
 pub use supervised::{ChildEnded, Context, Crash, Entity, NotYet};
 pub use task::Task;
 pub use timer::{Timer, Trigger};

@@ -53,6 +53,14 @@ const ENTITY_BACKOFF: Backoff = Backoff {
     window: Duration::from_secs(60),
 };
 
+/// Delays and limit of supervisors: five crashes in 60 s.
+///
+/// Source: derived; limits multiply over levels, so upper ones are smaller than those of entities.
+const SUPERVISOR_BACKOFF: Backoff = Backoff {
+    crashes_max: 5,
+    ..ENTITY_BACKOFF
+};
+
 /// When a quarantined entity is tried again by itself.
 ///
 /// Source: derived; five windows, so that a lasting fault costs two starts a second for a thousand
@@ -96,14 +104,10 @@ impl Policy {
         ..Policy::ENTITY
     };
 
-    /// A supervisor below another: five crashes in 60 s bring the upper one down. Limits multiply
-    /// over levels, so upper ones are smaller.
+    /// A supervisor below another.
     pub(crate) fn supervisor(limits: &Limits) -> Policy {
         Policy {
-            backoff: Backoff {
-                crashes_max: 5,
-                ..ENTITY_BACKOFF
-            },
+            backoff: limits.restart,
             on_limit: OnLimit::Escalate,
             stop_within: limits.shutdown_within + SHUTDOWN_MARGIN,
             ..Policy::ENTITY
@@ -139,6 +143,9 @@ pub enum OnStorm {
 /// How one supervisor behaves towards all its children together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
+    /// How it is itself started again by the supervisor above; beyond that limit the one above
+    /// fails. The top one is never started again.
+    pub restart: Backoff,
     /// Crashes of all children within the window before it is a storm.
     pub storm_max: usize,
     /// How far back crashes count.
@@ -157,6 +164,7 @@ impl Limits {
     /// Source: derived; a hundred immediate restarts cost about a millisecond, so below that there
     /// is nothing to spread.
     pub const SHARD: Limits = Limits {
+        restart: SUPERVISOR_BACKOFF,
         storm_max: 100,
         storm_window: Duration::from_secs(10),
         on_storm: OnStorm::Spread(Duration::from_secs(1)),
@@ -169,6 +177,7 @@ impl Limits {
     /// Source: derived; its children have limits of at most eight crashes of their own, so twenty
     /// in 10 s is the sickness of several.
     pub const ROOT: Limits = Limits {
+        restart: SUPERVISOR_BACKOFF,
         storm_max: 20,
         storm_window: Duration::from_secs(10),
         on_storm: OnStorm::Escalate,

@@ -148,7 +148,7 @@ impl Probe {
         self.busy_ns.load(Relaxed)
     }
 
-    /// When the handler that runs now began; `None` while idle. A stuck actor shows here.
+    /// When the handler or recovery that runs now began; `None` while idle. A stuck actor shows here.
     pub fn in_handler_since_ns(&self) -> Option<u64> {
         match self.in_handler_since_ns.load(Relaxed) {
             0 => None,
@@ -161,9 +161,10 @@ impl Probe {
     }
 
     /// The lease makes one incarnation the only writer, so load and store need no exchange.
-    pub(crate) fn leave_handler(&self, spent_ns: u64) {
+    pub(crate) fn leave_handler(&self, messages: u64, spent_ns: u64) {
         self.in_handler_since_ns.store(0, Relaxed);
-        self.handled.store(self.handled().wrapping_add(1), Relaxed);
+        self.handled
+            .store(self.handled().wrapping_add(messages), Relaxed);
         self.busy_ns
             .store(self.busy_ns().wrapping_add(spent_ns), Relaxed);
     }

@@ -59,7 +59,10 @@ impl Registry {
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
                 (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
             });
-        &self.shards[(hash >> 32) as usize % SHARDS]
+        // The upper bits of short, similar ids are alike; a multiplication by 2^64 divided by the
+        // golden ratio (Knuth, The Art of Computer Programming, section 6.4) spreads them.
+        let mixed = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &self.shards[(mixed >> 32) as usize % SHARDS]
     }
 
     /// Enters an actor unless its key is taken; says whether it did.

@@ -142,21 +142,24 @@ pub(crate) struct Supervised<E: Entity> {
     pub(crate) slot: Arc<Slot<E::Message>>,
 }
 
-/// Measures one handler, also when a kill drops it or a panic unwinds through it.
+/// Measures one handler or recovery, also when a kill drops it or a panic unwinds through it.
 struct Busy<'a> {
     probe: &'a Probe,
     node: &'a Node,
     since_ns: u64,
+    messages: u64,
 }
 
 impl<'a> Busy<'a> {
-    fn start(probe: &'a Probe, node: &'a Node) -> Self {
+    /// `messages` is how many are handled: one, or none during recovery.
+    fn start(probe: &'a Probe, node: &'a Node, messages: u64) -> Self {
         let since_ns = node.clock().monotonic_ns();
         probe.enter_handler(since_ns);
         Self {
             probe,
             node,
             since_ns,
+            messages,
         }
     }
 }
@@ -165,7 +168,7 @@ impl Drop for Busy<'_> {
     fn drop(&mut self) {
         let now_ns = self.node.clock().monotonic_ns();
         self.probe
-            .leave_handler(now_ns.saturating_sub(self.since_ns));
+            .leave_handler(self.messages, now_ns.saturating_sub(self.since_ns));
     }
 }
 
@@ -213,7 +216,9 @@ impl<E: Entity> Actor for Supervised<E> {
             cell: myself.get_cell(),
             node: self.slot.node.clone(),
         };
+        let busy = Busy::start(probe, &self.slot.node, 0);
         let state = self.entity.recover(&context).await?;
+        drop(busy);
         *held = Some(Held {
             state,
             context,
@@ -233,7 +238,7 @@ impl<E: Entity> Actor for Supervised<E> {
         let held = held.as_mut().ok_or("a message came before the recovery")?;
         match envelope.open() {
             Letter::Message(message) => {
-                let _busy = Busy::start(&self.slot.probe, &self.slot.node);
+                let _busy = Busy::start(&self.slot.probe, &self.slot.node, 1);
                 self.entity
                     .handle(&held.context, message, &mut held.state)
                     .await
