@@ -37,7 +37,7 @@ pub use claim::{Claim, ClaimError};
 pub use control::{Control, ControlError, ControlPath, spawn};
 pub use inspect::{LostReason, RunState, inspect};
 pub use protocol::{Event, Request, ShimState, Status, Usage};
-pub use reclaim::{Reclaim, reclaim};
+pub use reclaim::{Reclaim, kill_shim, reclaim};
 pub use record::{
     Cause, ExitRecord, HostFault, HostFaultKind, JobFault, JobFaultKind, LaunchFailure, Outcome,
     ProcessId, RecordError, RunRecord,

@@ -1,7 +1,7 @@
 //! What the kernel says about this machine: clocks, boot id, start times of processes.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -27,8 +27,20 @@ fn millis(clock: ClockId) -> u64 {
 /// # Errors
 /// When `/proc` is not mounted.
 pub fn boot_id() -> io::Result<String> {
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    let mut buffer = [0; SHORT_FILE_BYTES];
+    let text = read_short("/proc/sys/kernel/random/boot_id", &mut buffer)?;
     Ok(text.trim().to_owned())
+}
+
+/// Bytes of the longest file read here.
+/// Source: derived; `/proc/<pid>/stat` has 52 numbers of at most 20 digits, and a name.
+const SHORT_FILE_BYTES: usize = 1_280;
+
+// One read gives the whole of a file this short; the general way asks five times.
+fn read_short<'a>(path: &str, buffer: &'a mut [u8; SHORT_FILE_BYTES]) -> io::Result<&'a str> {
+    let length = File::open(path)?.read(buffer)?;
+    std::str::from_utf8(&buffer[..length])
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// The four facts of `/proc/<pid>/stat` that are used here.
@@ -59,7 +71,8 @@ impl ProcessStat {
 
 /// Reads `/proc/<pid>/stat`; `None` when there is no such process.
 pub fn process_stat(pid: i32) -> Option<ProcessStat> {
-    parse_stat(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    let mut buffer = [0; SHORT_FILE_BYTES];
+    parse_stat(pid, read_stat(pid, &mut buffer)?)
 }
 
 /// The start of a process in clock ticks since boot; 0 when there is no such process.
@@ -76,6 +89,16 @@ pub fn processes() -> Vec<ProcessStat> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter_map(process_stat)
         .collect()
+}
+
+// A process may give itself a name that is not text; only the numbers behind it matter.
+fn read_stat(pid: i32, buffer: &mut [u8; SHORT_FILE_BYTES]) -> Option<&str> {
+    let length = File::open(format!("/proc/{pid}/stat"))
+        .ok()?
+        .read(buffer)
+        .ok()?;
+    let name_end = buffer[..length].iter().rposition(|byte| *byte == b')')?;
+    std::str::from_utf8(&buffer[name_end..length]).ok()
 }
 
 // The name (field 2) may hold spaces and parentheses, so count from the last parenthesis.

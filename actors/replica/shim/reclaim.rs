@@ -28,6 +28,23 @@ pub enum Reclaim {
     ShimAlive,
 }
 
+/// Kills a shim that does not answer, if it is the process that its run record names; its job dies
+/// with it, and [`reclaim`] ends the rest. Returns whether a signal was sent.
+///
+/// # Errors
+/// When the run directory cannot be read.
+pub fn kill_shim(run_dir: &Path) -> io::Result<bool> {
+    if claim::held(run_dir)? != Held::Yes {
+        return Ok(false);
+    }
+    let Ok(run) = RunRecord::load(run_dir) else {
+        return Ok(false);
+    };
+    let shim = machine::process_stat(run.shim.pid);
+    let same = shim.filter(|stat| stat.start_ticks == run.shim.start_ticks);
+    Ok(same.is_some_and(|stat| tree::signal_one(&stat, Signal::KILL)))
+}
+
 /// Kills what a dead shim left behind: everything in its control group, its first process and the
 /// session of that, if the boot is the same. Never blocks; call it until it says [`Reclaim::Gone`].
 ///

@@ -263,6 +263,24 @@ mod tests {
     }
 
     #[test]
+    fn the_first_form_stays_readable() {
+        let dir = tempfile::tempdir().unwrap();
+        let least = "{\"version\":1,\"nonce\":\"n\",\"argv\":[\"true\"],\"work_dir\":\"/\",\
+            \"stop_signal\":15,\"stop_grace_ms\":30000}";
+        std::fs::write(dir.path().join("spec"), least).unwrap();
+        assert_eq!(Spec::load(dir.path()).unwrap(), spec());
+        let whole = "{\"version\":1,\"nonce\":\"n\",\"argv\":[\"true\"],\"env\":[[\"A\",\"b\"]],\
+            \"work_dir\":\"/\",\"user\":{\"ids\":{\"uid\":1,\"gid\":2,\"groups\":[3]}},\"umask\":18,\
+            \"stdout\":{\"spool\":\"out\"},\"stderr\":\"stdout\",\"output_bytes_max\":9,\
+            \"cgroup\":\"a/b\",\"cgroup_required\":true,\"limits\":{\"memory_bytes\":1,\
+            \"pids\":2,\"cpu_milli\":3},\"run_limit_ms\":4,\"stop_signal\":15,\
+            \"stop_grace_ms\":5,\"lease_boot_ms\":6,\"sync_exit\":true}";
+        std::fs::write(dir.path().join("spec"), whole).unwrap();
+        let read = Spec::load(dir.path()).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), whole);
+    }
+
+    #[test]
     fn each_fault_is_named() {
         type Change = fn(&mut Spec);
         let table: [(Change, &str); 9] = [

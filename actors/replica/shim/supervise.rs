@@ -8,8 +8,8 @@
 //!   stopping ── grace over ──► killing ── no child left ──► exit record, end
 //! ```
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signalfd::SignalFd;
@@ -17,10 +17,6 @@ use nix::sys::time::TimeValLike;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
-};
 use xce_shim::cgroup::Cgroup;
 use xce_shim::{
     Cause, Event, ExitRecord, HostFaultKind, LaunchFailure, Outcome, Request, RunRecord, ShimState,
@@ -28,12 +24,18 @@ use xce_shim::{
 };
 
 use crate::clients::{Asked, Clients};
+use crate::deadlines::{Deadlines, Timer};
 use crate::launch::Launched;
 use crate::outputs::{ROTATE_PERIOD_MS, RotatedFile};
 
 /// Milliseconds after which a tree that is still not gone is killed again.
 /// Source: derived; only processes that hang in the kernel live that long after a kill.
 const KILL_AGAIN_MS: u64 = 1_000;
+
+/// How often the exit record is tried to be written, and the time between.
+/// Source: derived; five minutes are enough to notice a full disk and to empty it.
+const EXIT_TRIES: u32 = 3_000;
+const EXIT_TRY_PERIOD: Duration = Duration::from_millis(100);
 
 /// Everything about the running job.
 pub struct Supervisor {
@@ -47,18 +49,7 @@ pub struct Supervisor {
     cause: Option<Cause>,
     outcome: Option<Outcome>,
     deadlines: Deadlines,
-    timer: Option<OwnedFd>,
-    timer_at: Option<u64>,
-}
-
-// All in milliseconds since boot.
-#[derive(Default)]
-struct Deadlines {
-    run_limit: Option<u64>,
-    kill: Option<u64>,
-    lease: Option<u64>,
-    rotate: Option<u64>,
-    suspended_since: Option<u64>,
+    timer: Timer,
 }
 
 impl Supervisor {
@@ -83,8 +74,7 @@ impl Supervisor {
             cause: None,
             outcome: None,
             deadlines,
-            timer: None,
-            timer_at: None,
+            timer: Timer::default(),
         }
     }
 
@@ -137,12 +127,12 @@ impl Supervisor {
     }
 
     fn wait(&mut self) {
-        self.arm_timer();
+        self.timer.arm(self.deadlines.next(self.state));
         let (signalled, timed, ready) = {
             let mut waits = vec![PollFd::new(&self.signals, PollFlags::IN)];
             let clients = self.clients.descriptors();
             waits.extend(clients.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-            let timer = self.timer.as_ref().map(|timer| timer.as_fd());
+            let timer = self.timer.descriptor();
             waits.extend(timer.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             // An interrupted wait looks like one in which nothing happened.
             if poll(&mut waits, None).is_err() {
@@ -160,7 +150,7 @@ impl Supervisor {
             self.take_signals();
         }
         if timed {
-            self.timer_at = None;
+            self.timer.rang();
             self.pass_deadlines(machine::boot_ms());
         }
         self.serve(&ready);
@@ -286,10 +276,7 @@ impl Supervisor {
     // The run limit counts no time in suspension.
     fn resume(&mut self) {
         self.set_frozen(false);
-        if let Some(since) = self.deadlines.suspended_since.take() {
-            let pause = machine::boot_ms().saturating_sub(since);
-            self.deadlines.run_limit = self.deadlines.run_limit.map(|at| at.saturating_add(pause));
-        }
+        self.deadlines.resume(machine::boot_ms());
     }
 
     fn set_frozen(&self, frozen: bool) {
@@ -333,51 +320,6 @@ impl Supervisor {
         }
     }
 
-    fn next_deadline(&self) -> Option<u64> {
-        let all = &self.deadlines;
-        let killing = self.state == ShimState::Killing;
-        let running = self.state == ShimState::Running;
-        let candidates = [
-            all.run_limit.filter(|_| running),
-            all.kill,
-            all.lease.filter(|_| !killing),
-            all.rotate,
-        ];
-        candidates.into_iter().flatten().min()
-    }
-
-    // The timer counts time in which the machine slept, which the wait of a poll does not.
-    fn arm_timer(&mut self) {
-        let next = self.next_deadline();
-        if next == self.timer_at {
-            return;
-        }
-        if self.timer.is_none() {
-            let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-            self.timer = timerfd_create(TimerfdClockId::Boottime, flags).ok();
-        }
-        let Some(timer) = &self.timer else {
-            return;
-        };
-        // Zero would disarm: a deadline in the past is due at once.
-        let at = next.map_or(0, |at| at.max(1));
-        let value = Timespec {
-            tv_sec: i64::try_from(at / 1_000).unwrap_or(i64::MAX),
-            tv_nsec: i64::try_from(at % 1_000 * 1_000_000).unwrap_or(0),
-        };
-        let zero = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let spec = Itimerspec {
-            it_interval: zero,
-            it_value: value,
-        };
-        if timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &spec).is_ok() {
-            self.timer_at = next;
-        }
-    }
-
     fn usage(&self) -> Usage {
         let living = tree::descendants(self.own_pid());
         // Source: getconf PAGESIZE and CLK_TCK, fixed on the platforms of this project.
@@ -414,15 +356,30 @@ impl Supervisor {
         if let Some(cgroup) = &self.cgroup {
             cgroup.remove();
         }
-        if let Err(error) = exit.store(run_dir, self.spec.sync_exit) {
-            let text = format!("exit record: {error}");
-            self.clients.say_all(&Event::Error(text.clone()));
-            return Err((crate::EXIT_UNRECORDED, text));
-        }
+        self.store_exit(&exit, run_dir)?;
         let event = Event::Exit(exit);
         self.clients.accept(&Event::Started(self.run.clone()));
         self.clients.say_all(&event);
         crate::tell(&event);
+        Ok(())
+    }
+
+    // A full disk may be emptied: the outcome of the job is worth some patience, and the lock says
+    // meanwhile that it is not lost.
+    fn store_exit(&mut self, exit: &ExitRecord, run_dir: &Path) -> Result<(), (u8, String)> {
+        let mut tries_left = EXIT_TRIES;
+        while let Err(error) = exit.store(run_dir, self.spec.sync_exit) {
+            let text = format!("exit record: {error}");
+            tries_left -= 1;
+            if tries_left == 0 {
+                return Err((crate::EXIT_UNRECORDED, text));
+            }
+            if tries_left + 1 == EXIT_TRIES {
+                self.clients.accept(&Event::Started(self.run.clone()));
+                self.clients.say_all(&Event::Error(text));
+            }
+            std::thread::sleep(EXIT_TRY_PERIOD);
+        }
         Ok(())
     }
 

@@ -1,11 +1,12 @@
 //! A shim that is killed, refused, or of another boot; records that are damaged.
 
 use std::fs;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use xce_shim::{
-    Event, LostReason, Outcome, Reclaim, RunRecord, RunState, inspect, reclaim,
-    reclaim::NONCE_VARIABLE,
+    ControlError, Event, HostFaultKind, LaunchFailure, LostReason, Outcome, Reclaim, RunRecord,
+    RunState, inspect, kill_shim, reclaim, reclaim::NONCE_VARIABLE,
 };
 
 use crate::harness::{both_ways, is_gone, next_event, pids, prepare, shell, start, start_in};
@@ -128,4 +129,70 @@ fn damaged_records_are_lost_with_a_reason() {
         assert!(reason.contains("exit record"), "{reason}");
         assert_eq!(reclaim(&run.dir).unwrap(), Reclaim::Gone);
     }
+}
+
+#[test]
+fn a_shim_that_does_not_answer_is_killed_and_its_tree_with_it() {
+    for cgroup in both_ways() {
+        let mut spec = shell("sleep 1000 & echo $$ $! > $D/up; wait");
+        spec.cgroup = cgroup;
+        let mut run = start(spec);
+        let shim = Pid::from_raw(run.started().shim.pid).unwrap();
+        let pids = pids(&run.up());
+        kill_process(shim, Signal::STOP).unwrap();
+        let mut control = run.control();
+        control
+            .set_timeout(Some(Duration::from_millis(20)))
+            .unwrap();
+        assert!(matches!(control.status(), Err(ControlError::Io(_))));
+        assert!(kill_shim(&run.dir).unwrap());
+        run.child.wait().unwrap();
+        while reclaim(&run.dir).unwrap() != Reclaim::Gone {}
+        assert!(pids.iter().all(|pid| is_gone(*pid)));
+        assert!(!kill_shim(&run.dir).unwrap());
+    }
+}
+
+#[test]
+fn a_job_whose_run_record_cannot_be_written_does_not_go_on() {
+    let (_keep, dir) = prepare();
+    shell("sleep 1000").store(&dir).unwrap();
+    fs::create_dir(dir.join(".run.tmp")).unwrap();
+    let (mut child, mut said) = start_in(&dir);
+    let mut exit = None;
+    while let Some(event) = next_event(&mut said) {
+        if let Event::Exit(record) = event {
+            exit = Some(record);
+        }
+    }
+    let Some(Outcome::NotLaunched(LaunchFailure::Host(fault))) = exit.map(|exit| exit.outcome)
+    else {
+        panic!("it must be the host's fault");
+    };
+    assert_eq!(fault.kind, HostFaultKind::Spool);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn an_exit_record_that_cannot_be_written_is_tried_again() {
+    let mut run = start(shell("echo up > $D/up; read x < $D/go; exit 2"));
+    run.up();
+    fs::create_dir(run.dir.join(".exit.tmp")).unwrap();
+    let mut control = run.control();
+    assert!(matches!(
+        control.next_event().unwrap(),
+        Some(Event::Started(_))
+    ));
+    run.go();
+    let said = control.next_event().unwrap();
+    assert!(
+        matches!(&said, Some(Event::Error(text)) if text.contains("exit record")),
+        "{said:?}"
+    );
+    assert!(matches!(
+        inspect(&run.dir).unwrap(),
+        RunState::Running { .. }
+    ));
+    fs::remove_dir(run.dir.join(".exit.tmp")).unwrap();
+    assert_eq!(run.end().outcome, Outcome::Code(2));
 }
