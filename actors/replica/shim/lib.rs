@@ -27,6 +27,7 @@ pub mod claim;
 pub mod control;
 pub mod inspect;
 pub mod machine;
+pub mod outcome;
 pub mod protocol;
 pub mod reclaim;
 pub mod record;
@@ -36,10 +37,10 @@ pub mod tree;
 pub use claim::{Claim, ClaimError};
 pub use control::{Control, ControlError, ControlPath, spawn};
 pub use inspect::{LostReason, RunState, inspect};
+pub use outcome::{
+    Cause, HostFault, HostFaultKind, JobFault, JobFaultKind, LaunchFailure, Outcome,
+};
 pub use protocol::{Event, Request, ShimState, Status, Usage};
 pub use reclaim::{Reclaim, kill_shim, reclaim};
-pub use record::{
-    Cause, ExitRecord, HostFault, HostFaultKind, JobFault, JobFaultKind, LaunchFailure, Outcome,
-    ProcessId, RecordError, RunRecord,
-};
+pub use record::{ExitRecord, ProcessId, RecordError, RunRecord};
 pub use spec::{Limits, Output, Spec, SpecFault, User};

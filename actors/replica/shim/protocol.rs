@@ -3,7 +3,8 @@
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Cause, ExitRecord, RunRecord};
+use crate::outcome::Cause;
+use crate::record::{ExitRecord, RunRecord};
 
 /// Longest request line in bytes, without its newline.
 /// Source: derived; the longest request, a stop, has at most 5 + 4 + 21 + 65.

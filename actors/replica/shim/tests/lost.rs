@@ -94,8 +94,7 @@ fn a_pid_that_was_given_again_is_not_killed() {
     run.end();
     fs::remove_file(run.dir.join("exit")).unwrap();
     record.job.pid = i32::try_from(bystander.id()).unwrap();
-    // Both may have started in one tick of the clock, which no number given again could.
-    record.job.start_ticks -= 1;
+    record.job.start_ticks = xce_shim::machine::start_ticks(record.job.pid) + 1;
     record.store(&run.dir).unwrap();
     assert_eq!(reclaim(&run.dir).unwrap(), Reclaim::Gone);
     assert!(bystander.try_wait().unwrap().is_none());
