@@ -55,21 +55,19 @@ impl Key {
     pub fn split(text: &str) -> (&str, &str) {
         text.split_once('/').unwrap_or((text, ""))
     }
+}
 
-    fn rank(&self) -> (&'static str, bool, usize, &str) {
-        let digits = !self.id.is_empty() && self.id.bytes().all(|byte| byte.is_ascii_digit());
-        (
-            self.kind,
-            !digits,
-            if digits { self.id.len() } else { 0 },
-            &self.id,
-        )
-    }
+/// Ids of digits only come first, shorter ones before longer ones.
+fn rank(id: &str) -> (bool, usize, &str) {
+    let digits = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+    (!digits, if digits { id.len() } else { 0 }, id)
 }
 
 impl Ord for Key {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.rank().cmp(&other.rank())
+        self.kind
+            .cmp(other.kind)
+            .then_with(|| rank(&self.id).cmp(&rank(&other.id)))
     }
 }
 

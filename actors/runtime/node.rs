@@ -16,7 +16,7 @@ use crate::inspect::{Answer, Family, Filter, Inspection, Page, Row, Tree};
 use crate::key::Key;
 use crate::probe::Phase;
 use crate::refusal::Refusal;
-use crate::registry::Registry;
+use crate::registry::{EXAMINED_MAX, Registry};
 
 /// Questions for a view that may wait at once.
 ///
@@ -92,7 +92,7 @@ impl Node {
         let mut left_out = 0;
         let mut after = None;
         loop {
-            let stretch = self.registry.stretch(after.as_ref());
+            let stretch = self.registry.stretch(after.as_ref(), EXAMINED_MAX);
             for entry in &stretch.entries {
                 let probe = entry.probe();
                 let name = (probe.parent().cloned(), probe.key().kind());

@@ -20,7 +20,7 @@ const SHARDS: usize = 16;
 /// Entries examined for one page, in all shards together.
 ///
 /// Source: derived; about 0.3 us an entry, so a page takes at most some 0.6 ms of a worker thread.
-const EXAMINED_MAX: usize = 2_048;
+pub(crate) const EXAMINED_MAX: usize = 2_048;
 
 /// Most rows in a page.
 ///
@@ -107,10 +107,12 @@ impl Registry {
 
     /// The next entries after a key, in order. Every entry that exists throughout is met exactly
     /// once, whatever comes and goes meanwhile.
-    pub(crate) fn stretch(&self, after: Option<&Key>) -> Stretch {
-        let each = EXAMINED_MAX / SHARDS;
+    ///
+    /// Looks at no more than `examined` entries, itself at most [`EXAMINED_MAX`].
+    pub(crate) fn stretch(&self, after: Option<&Key>, examined: usize) -> Stretch {
+        let each = examined.min(EXAMINED_MAX).div_ceil(SHARDS);
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut found: Vec<Arc<dyn Occupant>> = Vec::with_capacity(EXAMINED_MAX);
+        let mut found: Vec<Arc<dyn Occupant>> = Vec::with_capacity(each * SHARDS);
         // Up to here nothing is missing: the smallest last key of the shards that hold more.
         let mut complete: Option<Key> = None;
         for shard in &self.shards {
@@ -129,7 +131,8 @@ impl Registry {
         if let Some(limit) = &complete {
             found.retain(|entry| entry.probe().key() <= limit);
         }
-        found.sort_unstable_by(|left, right| left.probe().key().cmp(right.probe().key()));
+        // The shards are sorted runs, which the stable sort merges.
+        found.sort_by(|left, right| left.probe().key().cmp(right.probe().key()));
         Stretch {
             entries: found,
             next: complete,
@@ -145,7 +148,12 @@ impl Registry {
         now_ns: u64,
     ) -> Page {
         let rows_max = rows_max.clamp(1, ROWS_MAX);
-        let stretch = self.stretch(after);
+        let examined = if *filter == Filter::default() {
+            rows_max + rows_max / 4 + SHARDS
+        } else {
+            EXAMINED_MAX
+        };
+        let stretch = self.stretch(after, examined);
         let mut rows = Vec::new();
         for entry in &stretch.entries {
             let probe = entry.probe();

@@ -3,7 +3,7 @@
 //! One global lock guards all links, and a supervisor's end walks its children on a worker thread.
 //! So no shard has more than 2 000 children, and shards are made as they are needed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::address::Address;
@@ -28,7 +28,14 @@ struct Inner {
     family: Supervisor,
     policy: Policy,
     limits: Limits,
-    shards: Mutex<Vec<Supervisor>>,
+    shards: Mutex<List>,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    all: Vec<Supervisor>,
+    /// The one that had room last.
+    last: usize,
 }
 
 impl Shards {
@@ -112,33 +119,35 @@ impl Shards {
 
     /// How many entities the family has, in any phase.
     pub fn children(&self) -> usize {
-        self.lock().iter().map(Supervisor::children).sum()
+        self.lock().all.iter().map(Supervisor::children).sum()
     }
 
     /// How many shards there are.
     pub fn shards(&self) -> usize {
-        self.lock().len()
+        self.lock().all.len()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Supervisor>> {
+    fn lock(&self) -> MutexGuard<'_, List> {
         self.0.shards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The fullest-first search keeps families that shrink dense; it runs under the lock of the
-    /// list, so that nobody else fills the room it finds.
-    fn with_room<'a>(&self, shards: &'a mut Vec<Supervisor>) -> Result<&'a Supervisor, Refusal> {
-        let room = shards
-            .iter()
-            .position(|shard| shard.children() < SHARD_CHILDREN_MAX);
-        let index = match room {
+    /// Runs under the lock of the list, so that nobody else fills the room it finds. The search
+    /// begins at the shard that had room last, so that it is short while a family grows.
+    fn with_room<'a>(&self, list: &'a mut List) -> Result<&'a Supervisor, Refusal> {
+        let count = list.all.len();
+        let room = (0..count)
+            .map(|step| (list.last + step) % count)
+            .find(|index| list.all[*index].children() < SHARD_CHILDREN_MAX);
+        list.last = match room {
             Some(index) => index,
             None => {
-                let key = Key::new("shard", format!("{}-{}", self.0.name, shards.len()));
-                shards.push(self.0.family.spawn_supervisor(key, self.0.limits)?);
-                shards.len() - 1
+                let key = Key::new("shard", format!("{}-{count}", self.0.name));
+                list.all
+                    .push(self.0.family.spawn_supervisor(key, self.0.limits)?);
+                count
             }
         };
-        Ok(&shards[index])
+        Ok(&list.all[list.last])
     }
 
     fn supervisor_of(&self, key: &Key) -> Result<Supervisor, Refusal> {

@@ -20,7 +20,14 @@ struct Counted(Arc<Census>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
+        compute();
         self.0.alive.fetch_sub(1, SeqCst);
+    }
+}
+
+fn compute() {
+    for number in 0..20_000_u64 {
+        std::hint::black_box(number);
     }
 }
 
@@ -42,12 +49,19 @@ impl Entity for Busy {
 
     async fn handle(&self, context: &Context<()>, (): (), _: &mut Counted) -> Result<(), Crash> {
         // Computes without an await, so that a kill does not find it at once.
-        for number in 0..20_000_u64 {
-            std::hint::black_box(number);
-        }
+        compute();
         let _ = context.address().cast(());
         Ok(())
     }
+}
+
+async fn started(census: &Census, times: u32) {
+    let mut starts = census.starts.subscribe();
+    let started = starts.wait_for(|starts| *starts >= times);
+    assert!(
+        tokio::time::timeout(SOON, started).await.is_ok(),
+        "start {times}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -66,12 +80,7 @@ async fn incarnations_do_not_overlap_when_their_supervisor_is_killed() {
     }
     for round in 1..=100 {
         for one in &census {
-            let mut starts = one.starts.subscribe();
-            let started = starts.wait_for(|starts| *starts >= round);
-            assert!(
-                tokio::time::timeout(SOON, started).await.is_ok(),
-                "round {round}"
-            );
+            started(one, round).await;
         }
         until("the supervisor lives", || {
             world.node.kill("shard/a").is_ok()
@@ -98,12 +107,13 @@ async fn a_namesake_never_overlaps_a_killed_actor() {
         restart: Restart::Never,
         ..POLICY
     };
-    for _ in 0..200 {
+    for round in 1..=200 {
         until("the key is free", || {
             let busy = Busy(census.clone());
             supervisor.spawn(key.clone(), None, busy, policy).is_ok()
         })
         .await;
+        started(&census, round).await;
         until("killed", || world.node.kill("busy").is_ok()).await;
     }
     assert_eq!(census.overlaps.load(SeqCst), 0);
