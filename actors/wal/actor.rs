@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 
-use crate::batch::BLOCK_BYTES;
+use crate::batch::{BATCH_HEADER_BYTES, BLOCK_BYTES};
 use crate::error::{PersistError, SnapshotError, chain};
 use crate::groups;
 use crate::machine::{Machine, Position};
@@ -68,7 +68,7 @@ pub(crate) struct ActorParts<M: Machine> {
     pub(crate) figures: Arc<LogFigures>,
     pub(crate) spare: watch::Receiver<SpareStatus>,
     pub(crate) limits: Limits,
-    /// Bytes of entries in the log since the newest snapshot.
+    /// Bytes of the log since the newest snapshot.
     pub(crate) bytes_since_snapshot: u64,
 }
 
@@ -107,6 +107,11 @@ impl<Outcome> Batch<Outcome> {
     fn is_empty(&self) -> bool {
         self.replies.is_empty() && self.barriers.is_empty()
     }
+}
+
+/// Bytes that an entry takes in the log when it is written alone.
+pub(crate) fn footprint(payload_bytes: usize) -> u64 {
+    (payload_bytes + BATCH_HEADER_BYTES).next_multiple_of(BLOCK_BYTES) as u64
 }
 
 /// Answers all callers of one entry. A caller who left is no matter.
@@ -241,8 +246,9 @@ impl<M: Machine> Actor<M> {
         let Batch {
             replies, barriers, ..
         } = batch;
-        // Header, table and a rounded-up block each for the batch and for what may follow it.
-        let bytes = payload.len() as u64 + 2 * BLOCK_BYTES as u64;
+        // One block more for the marks that a new segment would start with.
+        let payload_bytes = payload.len();
+        let bytes = footprint(payload_bytes) + BLOCK_BYTES as u64;
         if !self.has_space(bytes).await {
             return answer(replies, barriers, Err(PersistError::DiskFull));
         }
@@ -261,7 +267,7 @@ impl<M: Machine> Actor<M> {
         {
             Ok(completion) => {
                 self.parts.shared.entries.fetch_add(1, Ordering::Relaxed);
-                self.parts.bytes_since_snapshot += bytes;
+                self.parts.bytes_since_snapshot += footprint(payload_bytes);
                 self.bytes_in_flight.fetch_add(bytes, Ordering::Relaxed);
                 let in_flight = Arc::clone(&self.bytes_in_flight);
                 tokio::spawn(async move {

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::actor::{Actor, ActorParts, Limits};
+use crate::actor::{Actor, ActorParts, Limits, footprint};
+use crate::batch::BLOCK_BYTES;
 use crate::config::WalConfig;
 use crate::device::{Disk, FileDisk};
 use crate::directory::StateDirectory;
@@ -15,7 +16,7 @@ use crate::handle::{DiskWal, Wal};
 use crate::machine::Machine;
 use crate::raft::{LogStore, RaftNode, StateMachine, Waiters};
 use crate::recover::{Recovered, io_error, recover, remove_leftovers};
-use crate::segment_log::{LogParts, SegmentLog};
+use crate::segment_log::{LogFigures, LogParts, SegmentLog};
 use crate::snapshot::{SnapshotInfo, SnapshotStore};
 use crate::spare::{SpareOptions, SpareStatus, Spares};
 use crate::status::Shared;
@@ -102,7 +103,7 @@ struct Parts<M: Machine> {
     machine: StateMachine<M>,
     waiters: Arc<Waiters<M::Outcome>>,
     snapshots: Arc<SnapshotStore>,
-    figures: Arc<crate::segment_log::LogFigures>,
+    figures: Arc<LogFigures>,
     spare: watch::Receiver<SpareStatus>,
     disk: Arc<dyn Disk>,
     bytes_since_snapshot: u64,
@@ -180,7 +181,10 @@ impl Foundation {
             figures,
             spare,
             disk,
-            bytes_since_snapshot: entries.iter().map(|entry| entry.payload.len() as u64).sum(),
+            bytes_since_snapshot: entries
+                .iter()
+                .map(|entry| footprint(entry.payload.len()))
+                .sum(),
         };
         let base = Self {
             _thread: thread,
@@ -279,14 +283,18 @@ impl<M: Machine> Running<M> {
         ended: watch::Receiver<()>,
     ) -> Result<(Self, Wal<M>), OpenError> {
         let shared = Arc::clone(&base.shared);
-        let node = RaftNode::start(
+        let starting = RaftNode::start(
             config.node_id,
             parts.log,
             parts.machine,
             Arc::clone(&shared),
-        )
-        .await
-        .map_err(|detail| OpenError::Consensus { detail })?;
+        );
+        let node = tokio::select! {
+            biased;
+            started = starting => started,
+            alarm = no_room_to_start(parts.spare.clone(), &parts.figures) => Err(alarm),
+        };
+        let node = node.map_err(|detail| OpenError::Consensus { detail })?;
         let (requests, queue) = mpsc::channel(config.queue_groups);
         let actor = Actor::new(ActorParts {
             requests: queue,
@@ -331,6 +339,24 @@ impl<M: Machine> Running<M> {
         base
     }
 }
+
+/// Ends with the reason when the disk is so full that not even an election can be written.
+async fn no_room_to_start(mut spare: watch::Receiver<SpareStatus>, figures: &LogFigures) -> String {
+    loop {
+        let status = spare.borrow_and_update().clone();
+        if let SpareStatus::Failed { alarm } = status
+            && figures.remaining.load(Ordering::Acquire) < START_BYTES
+        {
+            return alarm;
+        }
+        if spare.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Source: derived; an election writes two votes, an entry and two marks, a block each.
+const START_BYTES: u64 = 8 * BLOCK_BYTES as u64;
 
 /// Shows a full disk as an alarm for as long as it lasts.
 async fn follow_space(mut spare: watch::Receiver<SpareStatus>, shared: Arc<Shared>) {

@@ -63,6 +63,8 @@ pub(crate) enum Record {
     Purged(LogPosition),
     /// The marks at the start of a segment.
     Marks(LogMarks),
+    /// The segment ends before this record, and the next one exists: its loss would be noticed.
+    Sealed,
 }
 
 impl LogMarks {
@@ -80,6 +82,7 @@ impl LogMarks {
                 }
             }
             Record::Marks(marks) => *self = *marks,
+            Record::Sealed => {}
         }
     }
 }
@@ -97,6 +100,7 @@ const KIND_TRUNCATE: u8 = 3;
 const KIND_COMMITTED: u8 = 4;
 const KIND_PURGED: u8 = 5;
 const KIND_MARKS: u8 = 6;
+const KIND_SEALED: u8 = 7;
 
 const DETAIL_BLANK: u8 = 0;
 const DETAIL_GROUPS: u8 = 1;
@@ -111,7 +115,11 @@ impl Record {
         let payload = match self {
             Self::Entry(entry) => entry.payload.len(),
             Self::Marks(_) => MARKS_BYTES,
-            Self::Vote(_) | Self::Truncate(_) | Self::Committed(_) | Self::Purged(_) => 0,
+            Self::Vote(_)
+            | Self::Truncate(_)
+            | Self::Committed(_)
+            | Self::Purged(_)
+            | Self::Sealed => 0,
         };
         (HEADER_BYTES + payload).next_multiple_of(RECORD_ALIGN)
     }
@@ -140,6 +148,7 @@ impl Record {
             }
             Self::Committed(at) => put(out, KIND_COMMITTED, 0, *at, &[]),
             Self::Purged(at) => put(out, KIND_PURGED, 0, *at, &[]),
+            Self::Sealed => put(out, KIND_SEALED, 0, LogPosition { term: 0, index: 0 }, &[]),
             Self::Marks(marks) => {
                 let zero = LogPosition { term: 0, index: 0 };
                 put(out, KIND_MARKS, 0, zero, &marks_bytes(marks));
@@ -183,6 +192,7 @@ impl Record {
             KIND_COMMITTED => Self::Committed(at),
             KIND_PURGED => Self::Purged(at),
             KIND_MARKS => Self::Marks(marks_from(payload)?),
+            KIND_SEALED => Self::Sealed,
             other => return Err(format!("record kind {other} is not known")),
         };
         Ok((record, size))

@@ -1,12 +1,13 @@
 //! Reads the log back and tells a torn tail from damage.
 //!
 //! * A segment that has a successor must be whole up to the end that the successor's header names.
+//! * A sealed segment must have a successor.
 //! * In the last segment a bad batch is *damage* when any later batch says that more than its
 //!   offset was durable; otherwise it is a torn tail and is zeroed.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -151,9 +152,10 @@ pub(crate) fn hex(bytes: &[u8; 16]) -> String {
 }
 
 fn check_whole(path: &Path, end: u64, successor: &Path) -> Result<(), OpenError> {
-    let mut block = [0; BLOCK_BYTES];
+    let mut block = Vec::new();
     let file = File::open(successor).map_err(io_error("open", successor))?;
-    file.read_exact_at(&mut block, 0)
+    file.take(FIRST_BATCH)
+        .read_to_end(&mut block)
         .map_err(io_error("read", successor))?;
     let wanted = SegmentHeader::decode(&block, successor)?.previous_end;
     if end == wanted {
@@ -184,6 +186,8 @@ struct Replay {
     /// The last entry before the first segment that is still there.
     before: Option<LogPosition>,
     started: bool,
+    /// Whether the last segment read says that another one follows.
+    sealed: bool,
     torn: Option<(PathBuf, u64)>,
 }
 
@@ -198,8 +202,13 @@ impl Replay {
     /// Follows all valid batches and says where they end.
     fn segment(&mut self, bytes: &[u8], path: &Path, salt: u32) -> Result<u64, OpenError> {
         let mut at = FIRST_BATCH;
+        self.sealed = false;
         while let Some(header) = batch::header_at(bytes, at, salt) {
             match batch::records_at(bytes, at, salt, header) {
+                Ok(records) if records == [Record::Sealed] => {
+                    self.sealed = true;
+                    return Ok(at);
+                }
                 Ok(records) => {
                     for record in records {
                         self.record(record).map_err(|detail| Damage {
@@ -232,6 +241,15 @@ impl Replay {
         salt: u32,
         end: u64,
     ) -> Result<(), OpenError> {
+        if self.sealed {
+            let detail = "the segment is sealed, but the one after it is missing".into();
+            return Err(Damage {
+                file: path.to_path_buf(),
+                offset: end,
+                detail,
+            }
+            .into());
+        }
         let rest = usize::try_from(end)
             .ok()
             .and_then(|end| bytes.get(end..))
@@ -293,6 +311,7 @@ impl Replay {
                     self.entries.pop_front();
                 }
             }
+            Record::Sealed => return Err("a seal stands among other records".into()),
             Record::Vote(_) | Record::Committed(_) => {}
         }
         self.started = true;

@@ -203,8 +203,13 @@ impl SegmentLog {
 
     /// Goes over to the next segment, which starts with the marks so far.
     fn roll(&mut self) -> io::Result<()> {
-        let previous_end = self.tail.offset;
-        let (device, tail) = next_segment(&self.parts, previous_end, &mut self.buffer)?;
+        let end = self.tail.offset;
+        let (device, tail) = next_segment(&self.parts, end, &mut self.buffer)?;
+        batch::begin(&mut self.buffer);
+        Record::Sealed.encode(&mut self.buffer);
+        batch::finish(&mut self.buffer, self.tail.salt, end, end, 1);
+        write_fully(self.device.as_mut(), self.buffer.bytes(), end)?;
+        self.device.sync()?;
         let sequence = self
             .parts
             .segments
@@ -248,8 +253,11 @@ impl SegmentLog {
         segment::path(&self.parts.directory, sequence)
     }
 
+    /// Free bytes of the active segment, without the block that will seal it.
     fn remaining(&self) -> u64 {
-        self.tail.segment_bytes.saturating_sub(self.tail.offset)
+        self.tail
+            .segment_bytes
+            .saturating_sub(self.tail.offset + BLOCK_BYTES as u64)
     }
 
     fn note_remaining(&self) {
@@ -270,10 +278,12 @@ fn next_segment(
     previous_end: u64,
     buffer: &mut AlignedBuffer,
 ) -> io::Result<(Box<dyn Device>, Tail)> {
-    let spare = parts
-        .spares
-        .take()
-        .ok_or_else(|| io::Error::other("the log is stopped"))?;
+    let spare = if parts.segments.is_empty() {
+        parts.spares.take_first()?
+    } else {
+        let spare = parts.spares.take();
+        spare.ok_or_else(|| io::Error::other("the log is stopped"))?
+    };
     let sequence = parts
         .segments
         .back()

@@ -28,6 +28,8 @@ pub(crate) enum SpareStatus {
 
 struct State {
     ready: Option<PathBuf>,
+    /// Why the last try failed, until the next one succeeds.
+    failed: Option<(io::ErrorKind, String)>,
     discard: Vec<PathBuf>,
     stopped: bool,
     made: u64,
@@ -61,6 +63,7 @@ impl Spares {
     pub(crate) fn start(options: SpareOptions) -> io::Result<Self> {
         let state = State {
             ready: None,
+            failed: None,
             discard: Vec::new(),
             stopped: false,
             made: 0,
@@ -99,6 +102,26 @@ impl Spares {
             }
             state = self.shared.wake.wait(state).expect(NOT_POISONED);
         }
+    }
+
+    /// Takes the first spare of a new log; there is nothing yet that could wait for space.
+    ///
+    /// # Errors
+    /// It could not be made.
+    pub(crate) fn take_first(&self) -> io::Result<PathBuf> {
+        let state = self.shared.lock();
+        let not_decided = |state: &mut State| state.ready.is_none() && state.failed.is_none();
+        let mut state = self
+            .shared
+            .wake
+            .wait_while(state, not_decided)
+            .expect(NOT_POISONED);
+        if let Some((kind, alarm)) = state.failed.take() {
+            return Err(io::Error::new(kind, alarm));
+        }
+        drop(state);
+        self.take()
+            .ok_or_else(|| io::Error::other("the log is stopped"))
     }
 
     /// Removes files in the background, in the given order.
@@ -172,6 +195,7 @@ impl Shared {
         match made {
             Ok(()) => {
                 state.ready = Some(path);
+                state.failed = None;
                 self.status.send_replace(SpareStatus::Ready);
                 self.wake.notify_all();
                 state
@@ -179,7 +203,9 @@ impl Shared {
             Err(error) => {
                 let alarm = format!("cannot prepare log segment {}: {error}", path.display());
                 tracing::warn!(alarm, "log segment not prepared");
+                state.failed = Some((error.kind(), alarm.clone()));
                 self.status.send_replace(SpareStatus::Failed { alarm });
+                self.wake.notify_all();
                 self.wake.wait_timeout(state, retry).expect(NOT_POISONED).0
             }
         }

@@ -249,8 +249,11 @@ impl<M: Machine> RaftStateMachine<Types> for StateMachine<M> {
         Ok(())
     }
 
-    /// Snapshots are written beforehand, so the library only learns of what is on disk.
-    async fn try_create_snapshot_builder(&mut self, _force: bool) -> Option<SnapshotBuilder<M>> {
+    /// Unless forced, only tells of what is on disk: snapshots are written beforehand.
+    async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<SnapshotBuilder<M>> {
+        if force {
+            return Some(self.get_snapshot_builder().await);
+        }
         self.snapshots.newest()?;
         Some(SnapshotBuilder {
             snapshots: Arc::clone(&self.snapshots),

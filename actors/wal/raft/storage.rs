@@ -175,6 +175,10 @@ impl RaftLogStorage<Types> for LogStore {
         let record = Record::Truncate(last.as_ref().map(position));
         {
             let mut cache = self.cache();
+            let after = last.as_ref().map(LogId::index);
+            if after >= cache.marks.last.map(|last| last.index) {
+                return Ok(());
+            }
             let keep = last.as_ref().map_or(0, |last| last.index() + 1);
             while cache
                 .entries

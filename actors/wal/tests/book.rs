@@ -6,21 +6,21 @@ use crate::{Machine, Position, SnapshotError};
 
 /// What a [`Book`] has published, seen from outside.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Page {
-    pub(super) groups: Vec<Vec<u8>>,
-    pub(super) lsn: u64,
-    pub(super) term: u64,
+pub(crate) struct Page {
+    pub(crate) groups: Vec<Vec<u8>>,
+    pub(crate) lsn: u64,
+    pub(crate) term: u64,
 }
 
 /// Remembers groups; its outcome is how many it has.
 #[derive(Debug, Default)]
-pub(super) struct Book {
+pub(crate) struct Book {
     groups: Vec<Vec<u8>>,
     page: Arc<Mutex<Page>>,
 }
 
 impl Book {
-    pub(super) fn new() -> (Self, Arc<Mutex<Page>>) {
+    pub(crate) fn new() -> (Self, Arc<Mutex<Page>>) {
         let book = Self::default();
         let page = Arc::clone(&book.page);
         (book, page)
@@ -28,7 +28,7 @@ impl Book {
 }
 
 /// The group that makes a [`Book`] panic.
-pub(super) const POISON: &[u8] = b"poison";
+pub(crate) const POISON: &[u8] = b"poison";
 
 impl Machine for Book {
     type Outcome = usize;

@@ -1,4 +1,17 @@
 //! Tests of the whole crate.
 
-mod book;
+pub(crate) mod book;
+mod crash;
+mod faults;
+pub(crate) mod log;
+mod snapshots;
 mod wal;
+
+use std::sync::Arc;
+
+use crate::{Disk, DiskMode, FileDisk};
+
+/// A disk that works, through the page cache: temporary folders may be in memory.
+pub(crate) fn synced() -> Arc<dyn Disk> {
+    Arc::new(FileDisk::with_mode(DiskMode::Synced))
+}
