@@ -15,6 +15,7 @@ use crate::tree;
 
 /// Name of a variable that, when the worker sets it to the run's nonce in the job's environment,
 /// lets [`reclaim`] also find processes that left the session on a host without control groups.
+/// Every process with it is taken for one of the run, so a nonce must never be used twice.
 pub const NONCE_VARIABLE: &str = "XCE_NONCE";
 
 /// What is left of a run whose shim is gone.

@@ -21,7 +21,7 @@ const SPEC_FILE: &str = "spec";
 pub struct Spec {
     /// Form of this record; [`SPEC_VERSION`].
     pub version: u32,
-    /// Drawn by the worker for this run and start; repeated in every record.
+    /// Drawn by the worker for this run and start, never used twice; repeated in every record.
     pub nonce: String,
     /// Program and arguments; never given to a shell. Without a slash the program is looked up
     /// in the `PATH` of `env`.

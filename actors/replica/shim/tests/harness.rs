@@ -20,12 +20,14 @@ pub struct Run {
 
 /// With and without a control group; where none can be made, twice without.
 pub fn both_ways() -> [Option<String>; 2] {
+    [None, Some(format!("xce-shim-test/{}", unique()))]
+}
+
+/// A name that no other test, also of another process, uses.
+pub fn unique() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    [
-        None,
-        Some(format!("xce-shim-test/{}-{number}", std::process::id())),
-    ]
+    format!("{}-{number}", std::process::id())
 }
 
 pub fn shell(script: &str) -> Spec {
@@ -34,7 +36,7 @@ pub fn shell(script: &str) -> Spec {
 
 pub fn program(argv: &[&str]) -> Spec {
     let argv = argv.iter().map(|word| (*word).to_owned()).collect();
-    let mut spec = Spec::new("nonce-1", argv, "/");
+    let mut spec = Spec::new(&unique(), argv, "/");
     spec.env
         .push(("PATH".to_owned(), "/usr/bin:/bin".to_owned()));
     spec
@@ -78,6 +80,17 @@ pub fn next_event(said: &mut BufReader<ChildStdout>) -> Option<Event> {
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
     Event::parse(line.trim_end())
+}
+
+// A test that fails leaves nothing running.
+impl Drop for Run {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+            let _ = xce_shim::reclaim(&self.dir);
+        }
+    }
 }
 
 impl Run {

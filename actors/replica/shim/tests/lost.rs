@@ -20,7 +20,7 @@ fn a_killed_shim_takes_the_tree_along_and_the_run_is_lost() {
         let mut spec = shell(script);
         spec.cgroup = cgroup;
         spec.env
-            .push((NONCE_VARIABLE.to_owned(), "nonce-1".to_owned()));
+            .push((NONCE_VARIABLE.to_owned(), spec.nonce.clone()));
         let mut run = start(spec);
         let started = run.started();
         let pids = pids(&run.up());
