@@ -153,6 +153,20 @@ impl Peer {
         self.inner.connection.rtt()
     }
 
+    /// A value that only the two ends of this one connection know, equal on both.
+    ///
+    /// For proofs that are bound to the connection: a join secret, a statement about a local user.
+    /// `None` when the connection has no TLS session any more.
+    pub fn binding(&self, label: &[u8]) -> Option<[u8; 32]> {
+        let mut secret = [0; 32];
+        let context = b"";
+        let exported = self
+            .inner
+            .connection
+            .export_keying_material(&mut secret, label, context);
+        exported.ok().map(|()| secret)
+    }
+
     /// Bytes that wait to be sent.
     pub fn waiting_bytes(&self) -> usize {
         self.inner.outbox.waiting()

@@ -5,4 +5,5 @@ mod hello;
 mod hostile;
 mod identity;
 mod quic;
+mod strangers;
 mod tokens;

@@ -172,3 +172,23 @@ async fn pushes_reach_the_receiver_with_their_subscription() {
     }
     server.await.unwrap();
 }
+
+#[tokio::test]
+async fn both_ends_of_a_connection_share_a_binding_that_others_lack() {
+    let cluster = Cluster::new(1);
+    let mut listener = cluster.listen(&Settings::default());
+    let address = [listener.address()];
+    let dialer = cluster.dialer();
+    let (one, one_server) = tokio::join!(dialer.dial(&address, LONG), listener.accept());
+    let (two, _two_server) = tokio::join!(dialer.dial(&address, LONG), listener.accept());
+    let (one, one_server, two) = (
+        one.unwrap().peer,
+        one_server.unwrap().peer,
+        two.unwrap().peer,
+    );
+    let shared = one.binding(b"join").unwrap();
+    assert_eq!(one_server.binding(b"join"), Some(shared));
+    assert_ne!(one.binding(b"user"), Some(shared));
+    assert_ne!(two.binding(b"join"), Some(shared));
+    assert_eq!(one_server.fingerprint(), dialer.identity().fingerprint());
+}
