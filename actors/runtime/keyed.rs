@@ -169,6 +169,7 @@ impl Keyed {
         }
         if crash.as_ref().is_some_and(|crash| crash.is::<NotYet>()) {
             probe.set_phase(Phase::Waiting);
+            note(key, Phase::Waiting, probe.restarts(), crash.as_ref());
             let delay = trouble.crashes.waits(&policy.backoff, random);
             trouble.timer = due(context, delay, key);
             return Ok(());
@@ -195,6 +196,7 @@ impl Keyed {
             OnStorm::Escalate | OnStorm::Spread(_) => Duration::ZERO,
         };
         probe.set_phase(phase);
+        note(key, phase, probe.restarts(), crash.as_ref());
         trouble.timer = delay
             .map(|delay| delay.max(at_least))
             .and_then(|delay| due(context, delay, key));
@@ -209,7 +211,22 @@ impl Keyed {
         };
         let now_ms = context.clock().monotonic_ms();
         self.desk.probe().set_error(now_ms, &why);
+        tracing::error!(actor = %self.desk.key(), error = %why, "supervisor gives up");
         why.into()
+    }
+}
+
+/// Logs that a child has ended and what follows; the field names are those of [`crate::trace`].
+fn note(key: &Key, phase: Phase, restarts: u32, crash: Option<&Crash>) {
+    let error = crash.map(tracing::field::display);
+    if phase == Phase::Quarantined {
+        tracing::error!(actor = %key, restarts, error, "actor quarantined");
+    } else if phase == Phase::Waiting {
+        tracing::debug!(actor = %key, restarts, error, "actor waits for a dependency");
+    } else if crash.is_some() {
+        tracing::warn!(actor = %key, restarts, error, "actor crashed");
+    } else {
+        tracing::debug!(actor = %key, restarts, "actor ended and starts again");
     }
 }
 

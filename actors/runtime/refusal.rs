@@ -24,6 +24,9 @@ pub enum Refusal {
     /// The actor has no live incarnation that could be killed.
     #[error("actor {0} is not running")]
     NotRunning(Key),
+    /// Nobody would start the actor again, so it is not killed.
+    #[error("actor {0} has no supervisor that would start it again")]
+    Unsupervised(Key),
     /// The actor is not quarantined, so there is nothing to retry.
     #[error("actor {0} is not quarantined")]
     NotQuarantined(Key),
@@ -43,6 +46,7 @@ impl Refusal {
             Refusal::Exists(_) => "actor-exists",
             Refusal::Unknown(_) => "actor-unknown",
             Refusal::NotRunning(_) => "actor-not-running",
+            Refusal::Unsupervised(_) => "actor-unsupervised",
             Refusal::NotQuarantined(_) => "actor-not-quarantined",
             Refusal::Stopping(_) => "stopping",
             Refusal::Late(_) => "actor-late",

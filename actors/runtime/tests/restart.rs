@@ -72,6 +72,10 @@ async fn a_bad_child_is_quarantined_and_its_siblings_never_notice() {
         world.node.retry("worker/good").unwrap_err().code(),
         "actor-not-quarantined"
     );
+    assert_eq!(
+        world.node.kill("root").unwrap_err().code(),
+        "actor-unsupervised"
+    );
     control.fails.store(false, SeqCst);
     world.node.retry("worker/bad").unwrap();
     pass(10).await;
