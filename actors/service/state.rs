@@ -164,7 +164,10 @@ impl ServiceRecord {
                 self.with_version(*version, VersionRecord::prove);
             }
             ServiceFact::DispatchLimited { version, limit, .. } => {
-                self.with_version(*version, |record| record.dispatch_limit = *limit);
+                self.with_version(*version, |record| {
+                    record.dispatch_limit = *limit;
+                    record.limit_since = now;
+                });
             }
             ServiceFact::FellShort { .. } => self.short_since = Some(now),
             ServiceFact::BecameFull { .. } => self.short_since = None,
@@ -299,6 +302,7 @@ impl ServiceRecord {
             outcome: Outcome::Rolling,
             want,
             dispatch_limit: Some(FIRST_DISPATCH),
+            limit_since: now,
             proved: false,
             backoff: Backoff::default(),
         });

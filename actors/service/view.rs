@@ -1,5 +1,9 @@
 //! What users and programs see of a service; goes over the wire and becomes JSON as it is.
 
+mod build;
+
+pub use build::view;
+
 use xce_model::{ClusterTime, JobId, JobState, Lsn, Run, ServiceId, Version, WallTime};
 
 use crate::facts::VersionReason;

@@ -40,12 +40,32 @@ impl ServiceRecord {
             .find(|record| record.root == root)
     }
 
+    /// Whether a version stands for all of its making.
+    pub fn leads(&self, version: &VersionRecord) -> bool {
+        self.leader(version.root)
+            .is_some_and(|leader| leader.number == version.number)
+    }
+
+    /// Wanted count of one making.
+    pub fn want(&self, root: Version) -> u32 {
+        self.leader(root).map_or(0, |record| record.want)
+    }
+
     /// The last version that was completed and tested.
     pub fn last_completed(&self) -> Option<&VersionRecord> {
         self.versions
             .iter()
             .rev()
             .find(|record| record.outcome == Outcome::Completed)
+    }
+
+    /// The last completed and tested version of another making than the current one.
+    pub fn last_completed_other(&self) -> Option<&VersionRecord> {
+        let current = self.current_root();
+        self.versions
+            .iter()
+            .rev()
+            .find(|record| record.outcome == Outcome::Completed && record.root != current)
     }
 
     /// Most replicas of a version that may be dispatched now, of those that are not stopping; none

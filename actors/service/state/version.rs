@@ -67,6 +67,8 @@ pub struct VersionRecord {
     pub want: u32,
     /// Most replicas that may be dispatched while none has become ready; none when absent.
     pub dispatch_limit: Option<u32>,
+    /// Since when the limit is as it is.
+    pub limit_since: ClusterTime,
     /// Whether a replica became ready and no crash loop came after.
     pub proved: bool,
     /// Failures and delays.
@@ -187,6 +189,7 @@ impl VersionRecord {
         }
         if !self.proved {
             self.dispatch_limit = Some(FIRST_DISPATCH);
+            self.limit_since = failure.not_before;
         }
     }
 

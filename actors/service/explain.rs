@@ -1,0 +1,169 @@
+//! Says in words how a service is and what it waits for.
+
+use xce_model::{ClusterTime, JobId};
+
+use crate::rules::{Blocker, Census, Situation, Standing, blocker};
+use crate::state::{Phase, ServiceRecord};
+use crate::view::{Condition, ConditionView};
+
+/// A service in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// All conditions that apply; the first one is the service's condition.
+    pub conditions: Vec<ConditionView>,
+    /// What holds the next step back; none where nothing is to be done.
+    pub blocker: Option<Blocker>,
+}
+
+impl Explanation {
+    /// The first condition that applies.
+    pub fn condition(&self) -> Condition {
+        self.conditions
+            .first()
+            .map_or(Condition::Steady, |first| first.condition)
+    }
+
+    /// Why the first condition applies.
+    pub fn reason(&self) -> &str {
+        self.conditions
+            .first()
+            .map_or("", |first| first.reason.as_str())
+    }
+
+    /// The line that names what holds the next step back; empty where nothing is to be done.
+    pub fn line(&self) -> String {
+        self.blocker
+            .as_ref()
+            .map_or_else(String::new, Blocker::to_string)
+    }
+}
+
+/// Explains a service. `why_pending` gives the reason why a job waits, where one is known.
+pub fn explain(
+    situation: &Situation<'_>,
+    why_pending: &dyn Fn(JobId) -> Option<String>,
+) -> Explanation {
+    let census = Census::take(situation.service, situation);
+    explain_counted(situation, &census, why_pending)
+}
+
+/// As [`explain`], for replicas that are counted already.
+pub(crate) fn explain_counted(
+    situation: &Situation<'_>,
+    census: &Census<'_>,
+    why_pending: &dyn Fn(JobId) -> Option<String>,
+) -> Explanation {
+    let record = situation.service;
+    let mut blocker = if record.is_deleting() {
+        None
+    } else {
+        blocker(record, census, situation)
+    };
+    if let Some(blocker) = &mut blocker {
+        for waiting in blocker.waiting_mut() {
+            if waiting.standing == Standing::Pending
+                && let Some(text) = why_pending(waiting.job)
+            {
+                waiting.text = text;
+            }
+        }
+    }
+    let line = blocker
+        .as_ref()
+        .map_or_else(String::new, Blocker::to_string);
+    let mut conditions = Vec::new();
+    let mut add = |condition, reason: String, since: Option<ClusterTime>| {
+        conditions.push(ConditionView {
+            condition,
+            reason,
+            since,
+        });
+    };
+    if let Some(since) = record.deleting_since {
+        add(Condition::Deleting, deleting(census), Some(since));
+    }
+    if crash_loops(record) {
+        add(Condition::CrashLoop, line.clone(), None);
+    }
+    if let Phase::Stuck { reason } = &record.rollout.phase {
+        let reason = if line.is_empty() { reason } else { &line };
+        let text = format!(
+            "no progress within {}: {reason}",
+            record.settings.rollout.progress_deadline
+        );
+        add(Condition::Stuck, text, None);
+    }
+    if let Some(pause) = record.paused {
+        add(
+            Condition::Paused,
+            "versions stay as they are until it is resumed".to_owned(),
+            Some(pause.since),
+        );
+    }
+    if record.rollout.is_active() {
+        let updated = census.current().counts.staying();
+        let mut text = format!(
+            "version {}: {updated} of {} replicas, {} available",
+            record.rollout.version,
+            record.desired,
+            census.current().counts.available()
+        );
+        if !line.is_empty() {
+            text = format!("{text}; {line}");
+        }
+        add(Condition::Rolling, text, Some(record.rollout.started));
+    }
+    let available = census.total().available();
+    if available < record.desired {
+        let text = if line.is_empty() {
+            format!("available {available} < desired {}", record.desired)
+        } else {
+            line
+        };
+        add(Condition::Short, text, record.short_since);
+    }
+    if conditions.is_empty() {
+        let text = format!("{available} of {} replicas are available", record.desired);
+        conditions.push(ConditionView {
+            condition: Condition::Steady,
+            reason: text,
+            since: None,
+        });
+    }
+    Explanation {
+        conditions,
+        blocker,
+    }
+}
+
+fn crash_loops(record: &ServiceRecord) -> bool {
+    record
+        .versions
+        .iter()
+        .any(|version| version.want > 0 && version.backoff.crash_loop)
+}
+
+/// Such as `deleting (1 on w2)`.
+fn deleting(census: &Census<'_>) -> String {
+    let mut hosts: Vec<(String, u32)> = Vec::new();
+    for replica in &census.replicas {
+        let host = match &replica.job.host {
+            Some(host) if replica.job.state.holds_host() => host.to_string(),
+            Some(_) | None => continue,
+        };
+        match hosts.iter_mut().find(|known| known.0 == host) {
+            Some(known) => known.1 += 1,
+            None => hosts.push((host, 1)),
+        }
+    }
+    hosts.sort();
+    let texts: Vec<String> = hosts
+        .iter()
+        .map(|(host, count)| format!("{count} on {host}"))
+        .collect();
+    if texts.is_empty() {
+        "deleting".to_owned()
+    } else {
+        format!("deleting ({})", texts.join(", "))
+    }
+}

@@ -1,0 +1,272 @@
+//! Counting the replicas of a service.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use xce_host::HostLife;
+use xce_model::{ClusterTime, JobState, Version};
+use xce_replica::{AfterStop, JobRecord};
+
+use super::Situation;
+use crate::state::ServiceRecord;
+
+/// What a replica counts as. The order is that of victims of a scale-down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// Waits for a host.
+    Pending,
+    /// Has a host and does not run yet, or will run again.
+    Starting,
+    /// Its host does not answer and is not lost.
+    Unreachable,
+    /// Runs and was never ready in this run.
+    Running,
+    /// Was ready in this run and is not now.
+    Unready,
+    /// Is ready, for less than `min_ready`.
+    Ready,
+    /// Has been ready for `min_ready`.
+    Available,
+    /// Told to stop; its end is not confirmed.
+    Stopping,
+    /// Its host is lost; not live, not ended.
+    Lost,
+}
+
+/// Number of standings. Source: derived, the variants of [`Standing`].
+const STANDINGS: usize = 9;
+
+/// A replica that has not ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Replica<'a> {
+    /// Its job.
+    pub job: &'a Arc<JobRecord>,
+    /// Version that it was submitted as.
+    pub version: Version,
+    /// Index.
+    pub index: u32,
+    /// Place of its group in the census.
+    pub group: usize,
+    /// What it counts as.
+    pub standing: Standing,
+}
+
+/// Replicas by what they count as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts([u32; STANDINGS]);
+
+impl Counts {
+    /// Replicas of one standing.
+    pub const fn of(&self, standing: Standing) -> u32 {
+        self.0[standing as usize]
+    }
+
+    /// Replicas that have not ended; lost ones are not live.
+    pub fn live(&self) -> u32 {
+        self.0.iter().sum::<u32>() - self.of(Standing::Lost)
+    }
+
+    /// Live replicas that are not stopping.
+    pub fn staying(&self) -> u32 {
+        self.live() - self.of(Standing::Stopping)
+    }
+
+    /// Replicas that take work.
+    pub const fn ready(&self) -> u32 {
+        self.of(Standing::Ready) + self.of(Standing::Available)
+    }
+
+    /// Replicas that have been ready for `min_ready`.
+    pub const fn available(&self) -> u32 {
+        self.of(Standing::Available)
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs;
+        }
+    }
+}
+
+/// All replicas of one making: of a version and its copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Group {
+    /// First version of the making.
+    pub root: Version,
+    /// The version that stands for it.
+    pub version: Version,
+    /// Its replicas.
+    pub counts: Counts,
+    /// Whether a replica of it is ready, or was in its current run.
+    pub seen_ready: bool,
+}
+
+/// The replicas of a service at one moment.
+pub struct Census<'a> {
+    /// Replicas that have not ended, in the order of the ledger.
+    pub replicas: Vec<Replica<'a>>,
+    /// Groups of the versions that are kept, and of older ones that still have replicas.
+    pub groups: Vec<Group>,
+    /// Place of the current version's group.
+    pub current: usize,
+    /// Replicas that ended and are not accounted for.
+    pub ended: Vec<&'a Arc<JobRecord>>,
+    /// When the next ready replica becomes available.
+    pub next_available: Option<ClusterTime>,
+}
+
+impl<'a> Census<'a> {
+    /// Counts.
+    pub fn take(record: &ServiceRecord, situation: &Situation<'a>) -> Self {
+        let groups = groups(record);
+        // The last version leads its group, so its group is the last one.
+        let current = groups.len().saturating_sub(1);
+        let mut census = Self {
+            replicas: Vec::with_capacity(situation.replicas.len()),
+            groups,
+            current,
+            ended: Vec::new(),
+            next_available: None,
+        };
+        let mut lives: HashMap<&str, Option<HostLife>> = HashMap::new();
+        let min_ready = record.settings.rollout.min_ready;
+        let mut last = (0, 0);
+        for job in situation.replicas {
+            let Some(of) = job.service else { continue };
+            if job.state.is_terminal() {
+                if job.changed > record.accounted {
+                    census.ended.push(job);
+                }
+                continue;
+            }
+            if last.0 != of.version {
+                last = (of.version, census.place(record, of.version));
+            }
+            let life = match job.host.as_deref() {
+                Some(host) if job.state.holds_host() => {
+                    *lives.entry(host).or_insert_with(|| (situation.life)(host))
+                }
+                Some(_) | None => Some(HostLife::Up),
+            };
+            let mature = job.ready_since.map(|since| since.after(min_ready));
+            let standing = standing(job, life, mature, situation.now);
+            if let (Standing::Ready, Some(time)) = (standing, mature) {
+                let next = census.next_available.map_or(time, |next| next.min(time));
+                census.next_available = Some(next);
+            }
+            let group = &mut census.groups[last.1];
+            group.counts.0[standing as usize] += 1;
+            group.seen_ready |=
+                job.was_ready && standing < Standing::Stopping && standing != Standing::Pending;
+            census.replicas.push(Replica {
+                job,
+                version: of.version,
+                index: of.index,
+                group: last.1,
+                standing,
+            });
+        }
+        census
+    }
+
+    /// Place of a version's group; one of a version that is kept no longer is made.
+    fn place(&mut self, record: &ServiceRecord, version: Version) -> usize {
+        let root = record.root_of(version);
+        let known = self.groups.iter().position(|group| group.root == root);
+        known.unwrap_or_else(|| {
+            self.groups.push(Group {
+                root,
+                version,
+                counts: Counts::default(),
+                seen_ready: false,
+            });
+            self.groups.len() - 1
+        })
+    }
+
+    /// The current version's replicas.
+    pub fn current(&self) -> &Group {
+        &self.groups[self.current]
+    }
+
+    /// Places of the groups of other versions, oldest first.
+    pub fn old_places(&self) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..self.groups.len())
+            .filter(|&place| place != self.current)
+            .collect();
+        places.sort_by_key(|&place| self.groups[place].version);
+        places
+    }
+
+    /// Replicas of all versions.
+    pub fn total(&self) -> Counts {
+        let mut total = Counts::default();
+        for group in &self.groups {
+            total.add(&group.counts);
+        }
+        total
+    }
+
+    /// Replicas of all versions but the current one.
+    pub fn old(&self) -> Counts {
+        let mut total = Counts::default();
+        for place in self.old_places() {
+            total.add(&self.groups[place].counts);
+        }
+        total
+    }
+
+    /// Replicas of one group.
+    pub fn of_group(&self, place: usize) -> impl Iterator<Item = &Replica<'a>> {
+        self.replicas
+            .iter()
+            .filter(move |replica| replica.group == place)
+    }
+}
+
+/// Groups of the versions that are kept, by the version that stands for each.
+fn groups(record: &ServiceRecord) -> Vec<Group> {
+    record
+        .versions
+        .iter()
+        .filter(|version| record.leads(version))
+        .map(|version| Group {
+            root: version.root,
+            version: version.number,
+            counts: Counts::default(),
+            seen_ready: false,
+        })
+        .collect()
+}
+
+/// What a replica counts as. A life that is absent means that the host was removed.
+fn standing(
+    job: &JobRecord,
+    life: Option<HostLife>,
+    mature: Option<ClusterTime>,
+    now: ClusterTime,
+) -> Standing {
+    match life {
+        None | Some(HostLife::Lost) => return Standing::Lost,
+        Some(HostLife::Up | HostLife::Suspect | HostLife::Away) => {}
+    }
+    let unreachable = life != Some(HostLife::Up);
+    match job.state {
+        JobState::Pend | JobState::Held => Standing::Pending,
+        // One that is stopped to run again does not go away.
+        JobState::Stopping => match job.stop.map(|stop| stop.then) {
+            Some(AfterStop::Requeue | AfterStop::Hold) => Standing::Starting,
+            Some(AfterStop::End) | None => Standing::Stopping,
+        },
+        JobState::Start | JobState::Run | JobState::Susp if unreachable => Standing::Unreachable,
+        JobState::Start => Standing::Starting,
+        JobState::Run | JobState::Susp => match mature {
+            Some(time) if time <= now => Standing::Available,
+            Some(_) => Standing::Ready,
+            None if job.was_ready => Standing::Unready,
+            None => Standing::Running,
+        },
+        // Ended ones are not counted; the caller has put them aside.
+        JobState::Done | JobState::Exit => Standing::Lost,
+    }
+}

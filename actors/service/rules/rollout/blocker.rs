@@ -1,0 +1,316 @@
+//! What holds the next step back, with its numbers and jobs.
+
+use std::fmt;
+
+use xce_model::{JobId, Millis, Version};
+
+use super::super::fence::Fence;
+use super::super::{Census, Situation, Standing};
+use crate::state::ServiceRecord;
+
+/// The first thing that holds a service back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Blocker {
+    /// The mix of versions is frozen.
+    Paused {
+        /// Replicas of the current version.
+        updated: u32,
+        /// Desired count.
+        desired: u32,
+    },
+    /// Replicas fail, so that more wait for a delay.
+    Backoff {
+        /// The version.
+        version: Version,
+        /// Time until the next try.
+        wait: Millis,
+        /// Whether it is a crash loop.
+        crash_loop: bool,
+        /// Failed replicas so far.
+        failures: u32,
+        /// How the last one ended.
+        last: String,
+        /// Hosts that they ran on.
+        hosts: Vec<String>,
+    },
+    /// Old replicas cannot be stopped: too few would be available.
+    Available {
+        /// The old version.
+        version: Version,
+        /// Available replicas.
+        available: u32,
+        /// Fewest that must remain.
+        minimum: u32,
+        /// Whether the rollout is stuck, so that nothing available is removed.
+        stuck: bool,
+        /// What is waited for.
+        waiting: Vec<Waiting>,
+    },
+    /// New replicas cannot be started: too many would be live.
+    Live {
+        /// The new version.
+        version: Version,
+        /// Live replicas.
+        live: u32,
+        /// Most that may be.
+        maximum: u32,
+        /// What is waited for.
+        waiting: Vec<Waiting>,
+    },
+    /// All replicas are there, and some are not available.
+    Waiting {
+        /// Available replicas.
+        available: u32,
+        /// Desired count.
+        desired: u32,
+        /// What is waited for.
+        waiting: Vec<Waiting>,
+    },
+}
+
+/// A replica that is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// Its job.
+    pub job: JobId,
+    /// Its host.
+    pub host: Option<String>,
+    /// What it counts as.
+    pub standing: Standing,
+    /// What is known of why; may be empty.
+    pub text: String,
+}
+
+/// Most replicas that a blocker names. Source: derived, what a line of a report holds.
+const NAMED_MAX: usize = 3;
+
+/// What holds the next step back; none where nothing is to be done.
+pub(crate) fn blocker(
+    record: &ServiceRecord,
+    census: &Census<'_>,
+    situation: &Situation<'_>,
+) -> Option<Blocker> {
+    let fence = Fence::of(&record.settings.rollout, record.desired);
+    let (total, current) = (census.total(), census.current().counts);
+    let active = record.rollout.is_active();
+    if active && record.paused.is_some() {
+        return Some(Blocker::Paused {
+            updated: current.staying(),
+            desired: record.desired,
+        });
+    }
+    if let Some(blocker) = backoff(record, situation) {
+        return Some(blocker);
+    }
+    let old = census.old();
+    let version = record.current().number;
+    if active && old.staying() > 0 && total.of(Standing::Stopping) == 0 {
+        let oldest = census
+            .old_places()
+            .into_iter()
+            .find(|&place| census.groups[place].counts.staying() > 0)?;
+        return Some(Blocker::Available {
+            version: census.groups[oldest].version,
+            available: total.available(),
+            minimum: fence.available_min(),
+            stuck: record.rollout.is_stuck(),
+            waiting: waiting(census, |standing| standing < Standing::Available),
+        });
+    }
+    let maximum = if active {
+        fence.live_max()
+    } else {
+        record.desired
+    };
+    if total.of(Standing::Stopping) > 0
+        && total.staying() < maximum
+        && current.staying() < record.desired
+    {
+        return Some(Blocker::Live {
+            version,
+            live: total.live(),
+            maximum,
+            waiting: waiting(census, |standing| standing == Standing::Stopping),
+        });
+    }
+    if total.available() < record.desired || total.live() > record.desired {
+        return Some(Blocker::Waiting {
+            available: total.available(),
+            desired: record.desired,
+            waiting: waiting(census, |standing| standing != Standing::Available),
+        });
+    }
+    None
+}
+
+/// A delay of the current version, or of an old one that still has to be there.
+fn backoff(record: &ServiceRecord, situation: &Situation<'_>) -> Option<Blocker> {
+    let version = record.versions.iter().rev().find(|version| {
+        version.want > 0 && (version.backoff.waiting || version.backoff.crash_loop)
+    })?;
+    let backoff = &version.backoff;
+    Some(Blocker::Backoff {
+        version: version.number,
+        wait: backoff.not_before.since(situation.now),
+        crash_loop: backoff.crash_loop,
+        failures: backoff.failures,
+        last: backoff.last.as_ref().map_or_else(String::new, |last| {
+            last_text(last.job, &last.exit, &last.stderr)
+        }),
+        hosts: backoff.hosts.clone(),
+    })
+}
+
+fn last_text(job: JobId, exit: &xce_model::Exit, stderr: &str) -> String {
+    let tail = stderr.trim_end().lines().next_back().unwrap_or_default();
+    if tail.is_empty() {
+        format!("job {job}: {exit}")
+    } else {
+        format!("job {job}: {exit}; {tail}")
+    }
+}
+
+fn waiting(census: &Census<'_>, wanted: impl Fn(Standing) -> bool) -> Vec<Waiting> {
+    census
+        .replicas
+        .iter()
+        .filter(|replica| wanted(replica.standing))
+        .take(NAMED_MAX)
+        .map(|replica| Waiting {
+            job: replica.job.id,
+            host: replica.job.host.as_deref().map(str::to_owned),
+            standing: replica.standing,
+            text: replica.job.probe_text.clone(),
+        })
+        .collect()
+}
+
+impl Blocker {
+    /// The replicas that are waited for, so that a caller can say more about them.
+    pub fn waiting_mut(&mut self) -> &mut [Waiting] {
+        match self {
+            Self::Paused { .. } | Self::Backoff { .. } => &mut [],
+            Self::Available { waiting, .. }
+            | Self::Live { waiting, .. }
+            | Self::Waiting { waiting, .. } => waiting,
+        }
+    }
+}
+
+impl Standing {
+    /// The words that users see.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Starting => "starting",
+            Self::Unreachable => "unreachable",
+            Self::Running => "running, not ready",
+            Self::Unready => "not ready any more",
+            Self::Ready => "ready, not yet for long enough",
+            Self::Available => "available",
+            Self::Stopping => "stopping",
+            Self::Lost => "lost with its host",
+        }
+    }
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "job {}", self.job)?;
+        if let Some(host) = &self.host {
+            write!(f, " on {host}")?;
+        }
+        write!(f, ", {}", self.standing.words())?;
+        if !self.text.is_empty() {
+            write!(f, ": {}", self.text)?;
+        }
+        Ok(())
+    }
+}
+
+fn join(waiting: &[Waiting]) -> String {
+    match waiting {
+        [] => "waiting for a decision".to_owned(),
+        some => {
+            let texts: Vec<String> = some.iter().map(Waiting::to_string).collect();
+            format!("waiting for {}", texts.join("; "))
+        }
+    }
+}
+
+impl fmt::Display for Blocker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Paused { updated, desired } => write!(
+                f,
+                "paused with {updated} of {desired} replicas at the current version"
+            ),
+            Self::Backoff {
+                version,
+                wait,
+                crash_loop,
+                failures,
+                last,
+                hosts,
+            } => {
+                let what = if *crash_loop {
+                    "crash loop"
+                } else {
+                    "crash backoff"
+                };
+                write!(f, "version {version}: {what} after {failures} failures, ")?;
+                match wait.0 {
+                    0 => write!(f, "trying now")?,
+                    millis => write!(f, "next try in {}s", millis.div_ceil(1000))?,
+                }
+                write!(f, ", last error: {last}")?;
+                match hosts.as_slice() {
+                    [] => Ok(()),
+                    [host] => write!(f, "; only host {host} was tried"),
+                    [_, _, ..] => write!(
+                        f,
+                        "; it failed on {} hosts ({}), so the version is to blame",
+                        hosts.len(),
+                        hosts.join(", ")
+                    ),
+                }
+            }
+            Self::Available {
+                version,
+                available,
+                minimum,
+                stuck,
+                waiting,
+            } => {
+                write!(f, "cannot stop version {version}: ")?;
+                if available <= minimum {
+                    write!(f, "available {available} - 1 < minimum {minimum}; ")?;
+                } else if *stuck {
+                    write!(f, "nothing available is removed while stuck; ")?;
+                } else {
+                    write!(f, "available {available}, minimum {minimum}; ")?;
+                }
+                f.write_str(&join(waiting))
+            }
+            Self::Live {
+                version,
+                live,
+                maximum,
+                waiting,
+            } => write!(
+                f,
+                "cannot start version {version}: live {live} + 1 > maximum {maximum}; {}",
+                join(waiting)
+            ),
+            Self::Waiting {
+                available,
+                desired,
+                waiting,
+            } => write!(
+                f,
+                "available {available} < desired {desired}; {}",
+                join(waiting)
+            ),
+        }
+    }
+}

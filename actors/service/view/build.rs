@@ -1,0 +1,159 @@
+//! Builds the view of a service from what is committed.
+
+use xce_model::JobId;
+
+use super::{EndpointState, EndpointView, ReplicaView, RolloutView, ServiceView, VersionView};
+use crate::explain::{Explanation, explain_counted};
+use crate::rules::{Census, Replica, Situation, Standing};
+use crate::state::{Phase, ServiceRecord, VersionRecord};
+
+/// The view of a service. `address_of_host` gives the address that a host's services listen on,
+/// `why_pending` the reason why a job waits, where one is known.
+pub fn view(
+    situation: &Situation<'_>,
+    address_of_host: &dyn Fn(&str) -> Option<String>,
+    why_pending: &dyn Fn(JobId) -> Option<String>,
+) -> ServiceView {
+    let record = situation.service;
+    let mut census = Census::take(record, situation);
+    let explanation = explain_counted(situation, &census, why_pending);
+    census
+        .replicas
+        .sort_by_key(|replica| (replica.version, replica.index, replica.job.id));
+    let total = census.total();
+    let replicas = census
+        .replicas
+        .iter()
+        .map(|replica| replica_view(replica, why_pending))
+        .collect();
+    let endpoints = census
+        .replicas
+        .iter()
+        .flat_map(|replica| endpoints(replica, address_of_host))
+        .collect();
+    ServiceView {
+        name: record.name.clone(),
+        id: record.id,
+        project: record.project.clone(),
+        owner: record.owner.clone(),
+        profile: record.profile.clone(),
+        desired: record.desired,
+        live: total.live(),
+        ready: total.ready(),
+        available: total.available(),
+        stopping: total.of(Standing::Stopping),
+        updated: census.current().counts.staying(),
+        version: record.current().number,
+        condition: explanation.condition(),
+        reason: explanation.reason().to_owned(),
+        rollout: rollout_view(situation, &census, &explanation),
+        conditions: explanation.conditions,
+        replicas,
+        endpoints,
+        history: history(record),
+        events: record.events.clone(),
+        created: record.created,
+        changed: record.changed,
+    }
+}
+
+fn replica_view(
+    replica: &Replica<'_>,
+    why_pending: &dyn Fn(JobId) -> Option<String>,
+) -> ReplicaView {
+    let job = replica.job;
+    let reason = match replica.standing {
+        Standing::Pending => why_pending(job.id).unwrap_or_default(),
+        Standing::Unready | Standing::Running => job.probe_text.clone(),
+        Standing::Stopping => job
+            .stop
+            .map_or_else(String::new, |stop| stop.cause.sentence().to_owned()),
+        Standing::Unreachable | Standing::Lost | Standing::Starting | Standing::Ready => {
+            replica.standing.words().to_owned()
+        }
+        Standing::Available => String::new(),
+    };
+    ReplicaView {
+        index: replica.index,
+        job: job.id,
+        version: replica.version,
+        run: job.run,
+        host: job.host.as_deref().map(str::to_owned),
+        state: job.state,
+        ready: matches!(replica.standing, Standing::Ready | Standing::Available),
+        available: replica.standing == Standing::Available,
+        reachable: !matches!(replica.standing, Standing::Unreachable | Standing::Lost),
+        pid: job.pid,
+        restarts: job.restarts,
+        reason,
+    }
+}
+
+/// A replica that is ready serves; one that was ready when its host was last heard of may still.
+fn endpoints(
+    replica: &Replica<'_>,
+    address_of_host: &dyn Fn(&str) -> Option<String>,
+) -> Vec<EndpointView> {
+    let job = replica.job;
+    let state = match replica.standing {
+        Standing::Ready | Standing::Available => EndpointState::Ready,
+        Standing::Unreachable if job.ready_since.is_some() => EndpointState::Suspect,
+        Standing::Unreachable
+        | Standing::Pending
+        | Standing::Starting
+        | Standing::Running
+        | Standing::Unready
+        | Standing::Stopping
+        | Standing::Lost => return Vec::new(),
+    };
+    let Some(address) = job.host.as_deref().and_then(address_of_host) else {
+        return Vec::new();
+    };
+    job.ports
+        .iter()
+        .map(|(name, port)| EndpointView {
+            name: name.clone(),
+            address: address.clone(),
+            port: *port,
+            replica: replica.index,
+            job: job.id,
+            state,
+        })
+        .collect()
+}
+
+fn rollout_view(
+    situation: &Situation<'_>,
+    census: &Census<'_>,
+    explanation: &Explanation,
+) -> RolloutView {
+    let record = situation.service;
+    let rollout = &record.rollout;
+    let (phase, clock_runs) = match (&rollout.phase, record.paused) {
+        (Phase::Complete, _) => ("complete", false),
+        (Phase::Stuck { .. }, _) => ("stuck", false),
+        (Phase::Rolling, Some(_)) => ("paused", false),
+        (Phase::Rolling, None) => ("rolling", true),
+    };
+    let deadline = rollout.deadline(&record.settings.rollout);
+    RolloutView {
+        phase: phase.to_owned(),
+        updated: census.current().counts.staying(),
+        updated_available: census.current().counts.available(),
+        old: census.old().live(),
+        deadline_in_ms: clock_runs.then(|| deadline.since(situation.now).0),
+        explain: explanation.line(),
+    }
+}
+
+fn history(record: &ServiceRecord) -> Vec<VersionView> {
+    let view = |version: &VersionRecord| VersionView {
+        number: version.number,
+        reason: version.reason,
+        author: version.author.clone(),
+        time: version.time,
+        outcome: version.outcome,
+        want: version.want,
+    };
+    record.versions.iter().map(view).collect()
+}
