@@ -148,14 +148,11 @@ impl Node {
     /// Kills the live incarnation of an actor; its supervisor starts the next one through recovery.
     ///
     /// # Errors
-    /// [`Refusal::Unknown`] without such an actor, [`Refusal::NotRunning`] when it is down anyway,
-    /// [`Refusal::Unsupervised`] for the top of the tree.
+    /// [`Refusal::Unknown`] without such an actor, [`Refusal::NotRunning`] when it is down anyway
+    /// or the top of the tree.
     pub fn kill(&self, text: &str) -> Result<(), Refusal> {
         let occupant = self.find(text)?;
-        if occupant.supervisor().is_none() {
-            return Err(Refusal::Unsupervised(occupant.probe().key().clone()));
-        }
-        if occupant.kill() {
+        if occupant.supervisor().is_some() && occupant.kill() {
             Ok(())
         } else {
             Err(Refusal::NotRunning(occupant.probe().key().clone()))

@@ -3,6 +3,7 @@
 //! A probe belongs to the entity, not to an incarnation: it survives restarts. Every field is an
 //! atomic, so reading a hundred thousand of them stalls no actor.
 
+use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -50,6 +51,21 @@ impl Phase {
         Phase::Quarantined,
         Phase::Stopped,
     ];
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Phase::New => "new",
+            Phase::Succeeding => "succeeding",
+            Phase::Recovering => "recovering",
+            Phase::Running => "running",
+            Phase::Backoff => "backoff",
+            Phase::Waiting => "waiting",
+            Phase::Quarantined => "quarantined",
+            Phase::Stopped => "stopped",
+        })
+    }
 }
 
 /// The last failure of an entity.

@@ -21,12 +21,10 @@ pub enum Refusal {
     /// No actor has this key.
     #[error("no actor {0:?}")]
     Unknown(String),
-    /// The actor has no live incarnation that could be killed.
-    #[error("actor {0} is not running")]
+    /// The actor has no live incarnation that may be killed: it is down, or it is the top of the
+    /// tree, which nobody would start again.
+    #[error("actor {0} has no incarnation that may be killed")]
     NotRunning(Key),
-    /// Nobody would start the actor again, so it is not killed.
-    #[error("actor {0} has no supervisor that would start it again")]
-    Unsupervised(Key),
     /// The actor is not quarantined, so there is nothing to retry.
     #[error("actor {0} is not quarantined")]
     NotQuarantined(Key),
@@ -46,7 +44,6 @@ impl Refusal {
             Refusal::Exists(_) => "actor-exists",
             Refusal::Unknown(_) => "actor-unknown",
             Refusal::NotRunning(_) => "actor-not-running",
-            Refusal::Unsupervised(_) => "actor-unsupervised",
             Refusal::NotQuarantined(_) => "actor-not-quarantined",
             Refusal::Stopping(_) => "stopping",
             Refusal::Late(_) => "actor-late",

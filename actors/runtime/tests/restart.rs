@@ -74,7 +74,7 @@ async fn a_bad_child_is_quarantined_and_its_siblings_never_notice() {
     );
     assert_eq!(
         world.node.kill("root").unwrap_err().code(),
-        "actor-unsupervised"
+        "actor-not-running"
     );
     control.fails.store(false, SeqCst);
     world.node.retry("worker/bad").unwrap();
