@@ -1,1 +1,40 @@
-//! xce-config.
+//! What people write down: service files, and the settings of controller, worker and client.
+//!
+//! ```text
+//!   service file ──► document (positions) ──► service_file ──► ServiceSpec, or every fault at once
+//!   defaults < file < environment < flags ──► load (figment) ──► ControllerConfig, ...
+//! ```
+//!
+//! This is the only crate that knows figment. It reads text that it is given and never a clock; the
+//! only files it opens are the settings file that a daemon names. A fault names file, line, column
+//! and key, and lists what is allowed.
+
+pub mod document;
+pub mod fault;
+mod spelling;
+
+pub mod defaults;
+mod probe_file;
+pub mod service_file;
+mod template_file;
+
+pub mod home;
+pub mod load;
+pub mod logging;
+pub mod option;
+pub mod reference;
+
+pub mod client;
+pub mod controller;
+pub mod worker;
+
+pub use client::ClientConfig;
+pub use controller::ControllerConfig;
+pub use fault::{Fault, Faults};
+pub use home::Home;
+pub use load::{Sources, load};
+pub use spelling::closest;
+pub use worker::WorkerConfig;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! Settings of a controller.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use xce_model::limits::check_name;
+use xce_model::{Bytes, Millis};
+
+use crate::fault::Fault;
+use crate::home::{Home, identity_dir};
+use crate::logging::{self, LogConfig};
+use crate::option::{
+    CONFIG_VERSION, CONFIG_VERSION_DOC, Kind, LOG_FORMAT_DOC, LOG_LEVEL_DOC, OptionDoc, Settings,
+    check_range, check_version,
+};
+
+/// Port of a controller. Source: chosen, not registered with IANA for another service.
+pub const PORT: u16 = 7477;
+
+/// Settings of a controller; each option is described in `reference/controller.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControllerConfig {
+    /// Version of the file's form.
+    pub config_version: u32,
+    /// Name of the cluster, for display.
+    pub cluster: String,
+    /// Where the log and the snapshots lie.
+    pub state_dir: PathBuf,
+    /// The controller's identity.
+    pub identity_dir: PathBuf,
+    /// UDP address that peers connect to.
+    pub listen: SocketAddr,
+    /// Period of the beats of hosts.
+    pub beat: Millis,
+    /// Silence after which a host is lost.
+    pub host_grace: Millis,
+    /// How long ended jobs are kept.
+    pub keep_ended: Millis,
+    /// Breaking things on purpose.
+    pub chaos: ChaosConfig,
+    /// Scheduling.
+    pub scheduler: SchedulerConfig,
+    /// Snapshots of the ledger.
+    pub snapshot: SnapshotConfig,
+    /// Logs.
+    pub log: LogConfig,
+}
+
+/// Breaking things on purpose.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChaosConfig {
+    /// Whether administrators may kill actors.
+    pub enabled: bool,
+}
+
+/// Scheduling.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchedulerConfig {
+    /// Whether the scheduler runs inside the controller.
+    pub embedded: bool,
+}
+
+/// When snapshots are taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotConfig {
+    /// After so many log entries.
+    pub every_entries: u64,
+    /// After so many bytes of log.
+    pub every_bytes: Bytes,
+}
+
+/// Fewest beats within the grace of a host. Source: design 8.1, suspect after 3 missed.
+const BEATS_IN_GRACE: u64 = 4;
+
+const DAY: Millis = Millis::seconds(86_400);
+
+impl Settings for ControllerConfig {
+    const ROLE: &'static str = "controller";
+
+    const OPTIONS: &'static [OptionDoc] = &[
+        CONFIG_VERSION_DOC,
+        OptionDoc {
+            key: "cluster",
+            kind: Kind::Text,
+            range: "1 to 128 of a-z, 0-9, `.`, `_`, `-`",
+            derived: None,
+            text: "Name of the cluster, for display.",
+        },
+        OptionDoc {
+            key: "state_dir",
+            kind: Kind::Path,
+            range: "a directory that only the controller writes to",
+            derived: Some("XCE_HOME/controller"),
+            text: "Where the log and the snapshots lie.",
+        },
+        OptionDoc {
+            key: "identity_dir",
+            kind: Kind::Path,
+            range: "a directory with identity.pem, identity.key and ca.pem",
+            derived: Some("state_dir/identity of the default state_dir"),
+            text: "The controller's certificate and key, and the cluster's authority.",
+        },
+        OptionDoc {
+            key: "listen",
+            kind: Kind::Address,
+            range: "an address of this machine; port 0 takes any free one",
+            derived: None,
+            text: "UDP address that clients and workers connect to.",
+        },
+        OptionDoc {
+            key: "beat",
+            kind: Kind::Duration,
+            range: "100ms to 1m",
+            derived: None,
+            text: "Period in which every host says that its worker works.",
+        },
+        OptionDoc {
+            key: "host_grace",
+            kind: Kind::Duration,
+            range: "four beats to 1day",
+            derived: None,
+            text: "Silence after which a host is lost and its jobs are recovered.",
+        },
+        OptionDoc {
+            key: "keep_ended",
+            kind: Kind::Duration,
+            range: "1m to 366days",
+            derived: None,
+            text: "How long ended jobs are kept before they are cleaned up.",
+        },
+        OptionDoc {
+            key: "chaos.enabled",
+            kind: Kind::Boolean,
+            range: "true or false",
+            derived: None,
+            text: "Whether administrators may kill actors with `xcecli actors kill`.",
+        },
+        OptionDoc {
+            key: "scheduler.embedded",
+            kind: Kind::Boolean,
+            range: "true or false",
+            derived: None,
+            text: "Whether the scheduler runs inside the controller.",
+        },
+        OptionDoc {
+            key: "snapshot.every_entries",
+            kind: Kind::Number,
+            range: "100 to 100000000",
+            derived: None,
+            text: "A snapshot is taken after so many entries of the log.",
+        },
+        OptionDoc {
+            key: "snapshot.every_bytes",
+            kind: Kind::Size,
+            range: "1MiB to 1TiB",
+            derived: None,
+            text: "A snapshot is taken after so many bytes of the log.",
+        },
+        LOG_LEVEL_DOC,
+        LOG_FORMAT_DOC,
+    ];
+
+    fn defaults(home: &Home) -> Self {
+        let state_dir = home.controller();
+        Self {
+            config_version: CONFIG_VERSION,
+            cluster: "xce".to_owned(),
+            identity_dir: identity_dir(&state_dir),
+            state_dir,
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
+            // Source: design section 8.1, beat and grace; section 15, ended jobs.
+            beat: Millis::seconds(2),
+            host_grace: Millis::seconds(20),
+            keep_ended: DAY,
+            chaos: ChaosConfig { enabled: false },
+            scheduler: SchedulerConfig { embedded: true },
+            // Source: the defaults of the WAL, whose settings say how they were chosen.
+            snapshot: SnapshotConfig {
+                every_entries: 50_000,
+                every_bytes: Bytes(128 << 20),
+            },
+            log: LogConfig::default(),
+        }
+    }
+
+    fn check(&self, faults: &mut Vec<Fault>) {
+        check_version(faults, self.config_version);
+        if let Err(refusal) = check_name("cluster", &self.cluster) {
+            faults.push(Fault::placeless(refusal.text));
+        }
+        let minute = Millis::seconds(60);
+        check_range(faults, "beat", &self.beat, &Millis(100), &minute);
+        let least = Millis(self.beat.0.saturating_mul(BEATS_IN_GRACE));
+        check_range(faults, "host_grace", &self.host_grace, &least, &DAY);
+        let year = Millis(DAY.0 * 366);
+        check_range(faults, "keep_ended", &self.keep_ended, &minute, &year);
+        let entries = &self.snapshot.every_entries;
+        check_range(
+            faults,
+            "snapshot.every_entries",
+            entries,
+            &100,
+            &100_000_000,
+        );
+        let bytes = &self.snapshot.every_bytes;
+        check_range(
+            faults,
+            "snapshot.every_bytes",
+            bytes,
+            &Bytes(1 << 20),
+            &Bytes(1 << 40),
+        );
+        logging::check(&self.log, faults);
+    }
+}
