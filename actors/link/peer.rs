@@ -167,6 +167,26 @@ impl Peer {
         exported.ok().map(|()| secret)
     }
 
+    /// Datagrams sent, and close frames among them.
+    #[cfg(test)]
+    pub(crate) fn packets_sent(&self) -> (u64, u64) {
+        let statistics = self.inner.connection.stats();
+        (
+            statistics.udp_tx.datagrams,
+            statistics.frame_tx.connection_close,
+        )
+    }
+
+    /// Datagrams received, and close frames among them.
+    #[cfg(test)]
+    pub(crate) fn packets_received(&self) -> (u64, u64) {
+        let statistics = self.inner.connection.stats();
+        (
+            statistics.udp_rx.datagrams,
+            statistics.frame_rx.connection_close,
+        )
+    }
+
     /// Bytes that wait to be sent.
     pub fn waiting_bytes(&self) -> usize {
         self.inner.outbox.waiting()
