@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 
-use crate::batch::{BATCH_HEADER_BYTES, BLOCK_BYTES};
-use crate::error::{PersistError, SnapshotError, chain};
+use crate::batch::BLOCK_BYTES;
+use crate::error::{PersistError, SnapshotError};
 use crate::groups;
-use crate::machine::{Machine, Position};
-use crate::raft::{Applied, Groups, ProposeError, RaftNode, Waiters};
-use crate::receipt::Receipt;
+use crate::machine::Machine;
+use crate::raft::{Groups, ProposeError, RaftNode, Waiters};
+use crate::request::{Batch, Limits, Request, answer, footprint};
 use crate::segment_log::{LogFigures, RESERVE_BYTES};
-use crate::snapshot::{SnapshotHead, SnapshotStore};
+use crate::snapshot::SnapshotStore;
+use crate::snapshot_job::SnapshotJob;
 use crate::spare::SpareStatus;
 use crate::status::Shared;
 
@@ -28,35 +29,6 @@ const ENTRIES_IN_FLIGHT: usize = 2;
 ///
 /// Source: chosen; a full disk is not helped by trying more often.
 const SNAPSHOT_RETRY: Duration = Duration::from_secs(30);
-
-/// What a caller wants.
-pub(crate) enum Request<Outcome> {
-    /// Commit a group.
-    Persist {
-        group: Vec<u8>,
-        reply: oneshot::Sender<Result<Receipt<Outcome>, PersistError>>,
-    },
-    /// Say when everything before has been applied.
-    Barrier {
-        reply: oneshot::Sender<Result<u64, PersistError>>,
-    },
-    /// Take a snapshot now.
-    Snapshot {
-        reply: oneshot::Sender<Result<u64, SnapshotError>>,
-    },
-    /// Stop after what is in flight.
-    Close,
-}
-
-/// Limits of the actor.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    pub(crate) entry_bytes: usize,
-    pub(crate) entry_groups: usize,
-    pub(crate) snapshot_every_entries: u64,
-    pub(crate) snapshot_every_bytes: u64,
-    pub(crate) log_keep_entries: u64,
-}
 
 /// Everything the actor works with.
 pub(crate) struct ActorParts<M: Machine> {
@@ -85,59 +57,6 @@ pub(crate) struct Actor<M: Machine> {
     snapshot_started: Option<tokio::time::Instant>,
     ticket: u64,
     closing: bool,
-}
-
-struct Batch<Outcome> {
-    groups: Vec<Vec<u8>>,
-    replies: Vec<oneshot::Sender<Result<Receipt<Outcome>, PersistError>>>,
-    barriers: Vec<oneshot::Sender<Result<u64, PersistError>>>,
-    bytes: usize,
-}
-
-impl<Outcome> Batch<Outcome> {
-    fn new() -> Self {
-        Self {
-            groups: Vec::new(),
-            replies: Vec::new(),
-            barriers: Vec::new(),
-            bytes: 0,
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.replies.is_empty() && self.barriers.is_empty()
-    }
-}
-
-/// Bytes that an entry takes in the log when it is written alone.
-pub(crate) fn footprint(payload_bytes: usize) -> u64 {
-    (payload_bytes + BATCH_HEADER_BYTES).next_multiple_of(BLOCK_BYTES) as u64
-}
-
-/// Answers all callers of one entry. A caller who left is no matter.
-fn answer<Outcome>(
-    replies: Vec<oneshot::Sender<Result<Receipt<Outcome>, PersistError>>>,
-    barriers: Vec<oneshot::Sender<Result<u64, PersistError>>>,
-    applied: Applied<Outcome>,
-) {
-    match applied {
-        Ok((term, lsn, outcomes)) => {
-            for ((sub, reply), outcome) in (0..).zip(replies).zip(outcomes) {
-                drop(reply.send(Ok(Receipt::new(Position { term, lsn, sub }, outcome))));
-            }
-            for barrier in barriers {
-                barrier.send(Ok(lsn)).ok();
-            }
-        }
-        Err(error) => {
-            for reply in replies {
-                drop(reply.send(Err(error)));
-            }
-            for barrier in barriers {
-                barrier.send(Err(error)).ok();
-            }
-        }
-    }
 }
 
 impl<M: Machine> Actor<M> {
@@ -335,9 +254,11 @@ impl<M: Machine> Actor<M> {
             .load(Ordering::Relaxed)
             .saturating_sub(shared.snapshot_lsn.load(Ordering::Relaxed));
         let limits = self.parts.limits;
-        let due = entries >= limits.snapshot_every_entries
+        let failed = self.snapshot_failed.load(Ordering::Relaxed);
+        let due = failed
+            || entries >= limits.snapshot_every_entries
             || self.parts.bytes_since_snapshot >= limits.snapshot_every_bytes;
-        let wait = self.snapshot_failed.load(Ordering::Relaxed)
+        let wait = failed
             && self
                 .snapshot_started
                 .is_some_and(|at| at.elapsed() < SNAPSHOT_RETRY);
@@ -373,36 +294,5 @@ impl<M: Machine> Actor<M> {
             drop(permit);
             done.notify_one();
         });
-    }
-}
-
-/// Writes one snapshot beside the running machine.
-struct SnapshotJob<M: Machine> {
-    node: RaftNode<M>,
-    store: Arc<SnapshotStore>,
-    shared: Arc<Shared>,
-    failed: Arc<AtomicBool>,
-    keep: u64,
-}
-
-impl<M: Machine> SnapshotJob<M> {
-    /// Writes it, tells consensus, purges the log; says up to which LSN or why not.
-    async fn write(&self, head: SnapshotHead, mut records: M::Snapshot) -> Result<u64, String> {
-        let store = Arc::clone(&self.store);
-        let written = tokio::task::spawn_blocking(move || store.write(head, &mut records)).await;
-        let result = match written {
-            Ok(Ok(info)) => Ok(info.lsn()),
-            Ok(Err(error)) => Err(chain(&error)),
-            Err(error) => Err(format!("the snapshot thread failed: {error}")),
-        };
-        self.failed.store(result.is_err(), Ordering::Relaxed);
-        self.shared.snapshot_alarm(result.as_ref().err().cloned());
-        if let Ok(lsn) = result {
-            self.shared.snapshot_lsn.store(lsn, Ordering::Relaxed);
-            let keep = lsn.saturating_sub(self.keep);
-            let purge = self.store.purge_limit().map(|limit| limit.min(keep));
-            self.node.snapshot_written(purge).await;
-        }
-        result
     }
 }

@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::actor::Request;
 use crate::device::DiskMode;
 use crate::error::{PersistError, SnapshotError};
 use crate::machine::Machine;
 use crate::memory::MemoryWal;
 use crate::receipt::Receipt;
+use crate::request::Request;
 use crate::segment_log::LogFigures;
 use crate::status::{Shared, WalStatus};
 

@@ -38,10 +38,13 @@ mod writer;
 mod snapshot;
 
 mod actor;
+mod foundation;
 mod handle;
 mod memory;
 mod open;
 mod raft;
+mod request;
+mod snapshot_job;
 mod status;
 
 #[cfg(test)]

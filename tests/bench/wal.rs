@@ -37,13 +37,16 @@ pub fn run() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn measure(dir: &Path) -> Result<String, Box<dyn std::error::Error>> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     let before = raw_rate(dir)?;
     let one = runtime.block_on(writers(&dir.join("one"), 1))?;
     let after = raw_rate(dir)?;
     let few = runtime.block_on(writers(&dir.join("few"), 64))?;
     let many = runtime.block_on(writers(&dir.join("many"), 256))?;
+    let reopen_ms = runtime.block_on(reopen(&dir.join("one")))?;
     let raw = f64::midpoint(before, after);
     Ok(format!(
         "{{\"bench\":\"wal\",\"group_bytes\":{GROUP_BYTES},\"raw_direct_per_s\":{raw:.0},\
@@ -52,7 +55,7 @@ fn measure(dir: &Path) -> Result<String, Box<dyn std::error::Error>> {
          \"one_writer_of_raw\":{:.2},\
          \"writers_64_per_s\":{:.0},\"writers_64_p50_us\":{},\"writers_64_p99_us\":{},\
          \"writers_256_per_s\":{:.0},\"writers_256_p50_us\":{},\"writers_256_p99_us\":{},\
-         \"groups_per_sync_256\":{:.1}}}",
+         \"groups_per_sync_256\":{:.1},\"reopen_ms\":{reopen_ms:.1}}}",
         one.rate,
         one.p50_us,
         one.p99_us,
@@ -96,13 +99,21 @@ struct Cell {
 }
 
 async fn writers(dir: &Path, count: u64) -> Result<Cell, Box<dyn std::error::Error>> {
-    let config = WalConfig { create: true, ..WalConfig::new(dir, [1; 16], 1) };
+    let config = WalConfig {
+        create: true,
+        ..WalConfig::new(dir, [1; 16], 1)
+    };
     let sum = Arc::new(AtomicU64::new(0));
-    let wal = open(config, Sum(Arc::clone(&sum)), |reason| eprintln!("wal: {reason}")).await?;
+    let wal = open(config, Sum(Arc::clone(&sum)), |reason| {
+        eprintln!("wal: {reason}")
+    })
+    .await?;
     let _warm = wal.persist(vec![0; GROUP_BYTES]).await?;
     let syncs = wal.status().syncs;
     let begin = Instant::now();
-    let tasks: Vec<_> = (0..count).map(|_| tokio::spawn(writer(wal.clone(), begin))).collect();
+    let tasks: Vec<_> = (0..count)
+        .map(|_| tokio::spawn(writer(wal.clone(), begin)))
+        .collect();
     let mut waits = Vec::new();
     for task in tasks {
         waits.extend(task.await??);
@@ -118,6 +129,15 @@ async fn writers(dir: &Path, count: u64) -> Result<Cell, Box<dyn std::error::Err
         p99_us: at(99),
         per_sync: waits.len() as f64 / syncs.max(1) as f64,
     })
+}
+
+/// From nothing to leading, over the log that the single writer left.
+async fn reopen(dir: &Path) -> Result<f64, Box<dyn std::error::Error>> {
+    let begin = Instant::now();
+    let wal = open(WalConfig::new(dir, [1; 16], 1), Sum(Arc::default()), drop).await?;
+    let took = begin.elapsed().as_secs_f64() * 1000.0;
+    wal.close().await;
+    Ok(took)
 }
 
 async fn writer(wal: Wal<Sum>, begin: Instant) -> Result<Vec<u64>, xce_wal::PersistError> {
@@ -139,7 +159,10 @@ impl Machine for Sum {
     type Snapshot = std::iter::Once<Vec<u8>>;
 
     fn apply(&mut self, _at: Position, group: &[u8]) {
-        self.0.fetch_add(group.iter().map(|byte| u64::from(*byte)).sum(), Ordering::Relaxed);
+        self.0.fetch_add(
+            group.iter().map(|byte| u64::from(*byte)).sum(),
+            Ordering::Relaxed,
+        );
     }
 
     fn publish(&mut self, _lsn: u64, _term: u64) {}

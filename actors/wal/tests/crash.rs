@@ -28,7 +28,7 @@ async fn run_until_cut(
     torn_blocks: u64,
     from: &[u32],
 ) -> Vec<(u32, u32)> {
-    let (disk, faults) = FaultyDisk::new();
+    let (disk, faults) = FaultyDisk::with_faults();
     faults.torn_blocks.store(torn_blocks, Ordering::SeqCst);
     faults.pull_plug.store(plug, Ordering::SeqCst);
     let failed = Arc::new(AtomicBool::new(false));
@@ -121,7 +121,7 @@ fn fastrand_like(seed: u64) -> impl FnMut() -> u64 {
 #[tokio::test]
 async fn a_full_disk_refuses_writes_and_goes_on_when_there_is_space() {
     let dir = TempDir::new().unwrap();
-    let (disk, faults) = FaultyDisk::new();
+    let (disk, faults) = FaultyDisk::with_faults();
     let config = WalConfig {
         disk: Some(disk),
         space_retry: Duration::from_millis(1),
@@ -170,7 +170,7 @@ async fn a_full_disk_refuses_writes_and_goes_on_when_there_is_space() {
 #[tokio::test]
 async fn a_full_queue_refuses_at_once_and_loses_nothing() {
     let dir = TempDir::new().unwrap();
-    let (disk, faults) = FaultyDisk::new();
+    let (disk, faults) = FaultyDisk::with_faults();
     let config = WalConfig {
         disk: Some(disk),
         queue_groups: 8,
@@ -209,7 +209,7 @@ async fn a_full_queue_refuses_at_once_and_loses_nothing() {
 #[tokio::test]
 async fn a_failed_sync_is_fatal_and_its_callers_learn_unknown() {
     let dir = TempDir::new().unwrap();
-    let (disk, faults) = FaultyDisk::new();
+    let (disk, faults) = FaultyDisk::with_faults();
     let (told, mut reasons) = tokio::sync::mpsc::unbounded_channel();
     let (book, page) = Book::new();
     let config = WalConfig {
@@ -241,7 +241,7 @@ async fn a_failed_sync_is_fatal_and_its_callers_learn_unknown() {
 #[tokio::test]
 async fn a_disk_that_is_full_from_the_start_is_refused_by_name() {
     let dir = TempDir::new().unwrap();
-    let (disk, faults) = FaultyDisk::new();
+    let (disk, faults) = FaultyDisk::with_faults();
     faults.full.store(true, Ordering::SeqCst);
     let config = WalConfig {
         disk: Some(disk),

@@ -72,7 +72,7 @@ pub(super) struct FaultyDisk {
 }
 
 impl FaultyDisk {
-    pub(super) fn new() -> (Arc<dyn Disk>, Arc<Faults>) {
+    pub(super) fn with_faults() -> (Arc<dyn Disk>, Arc<Faults>) {
         let faults = Arc::new(Faults::default());
         let inner = FileDisk::with_mode(DiskMode::Synced);
         (

@@ -351,7 +351,7 @@ fn a_segment_that_is_cut_short_is_refused() {
 fn the_first_error_poisons_the_log() {
     for sync in [false, true] {
         let dir = TempDir::new().unwrap();
-        let (disk, faults) = FaultyDisk::new();
+        let (disk, faults) = FaultyDisk::with_faults();
         let (mut log, _) = open_log(dir.path(), disk);
         log.append(&[entry(1, 10)]).unwrap();
         let nth = if sync {
@@ -384,7 +384,7 @@ fn the_first_error_poisons_the_log() {
 #[test]
 fn short_writes_are_continued() {
     let dir = TempDir::new().unwrap();
-    let (disk, faults) = FaultyDisk::new();
+    let (disk, faults) = FaultyDisk::with_faults();
     faults.short_writes.store(true, Ordering::SeqCst);
     let (mut log, _) = open_log(dir.path(), disk);
     for index in 1..=10 {

@@ -3,6 +3,7 @@
 pub(crate) mod book;
 mod crash;
 mod faults;
+mod formats;
 pub(crate) mod log;
 mod snapshots;
 mod wal;
