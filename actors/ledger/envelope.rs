@@ -8,8 +8,9 @@
 //! The body is the value's archive, whose layout *is* its schema: the fingerprint of that layout is
 //! compared before the body is looked at, since an archive of another layout often validates and
 //! then says something else. Archives of enums are as long as their largest variant; the zeros at
-//! the end are not stored, only counted in `trimmed`. `check` is a fold of the body's CRC-32C: the
-//! last line of defence, the log and the snapshot have full checksums of their own.
+//! the end are not stored, only counted in `trimmed`. `check` is a fold of the CRC-32C of all that
+//! stands before it and of the body: the last line of defence, the log and the snapshot have full
+//! checksums of their own.
 
 use rkyv::api::high::{HighDeserializer, HighSerializer, HighValidator};
 use rkyv::bytecheck::CheckBytes;
@@ -126,18 +127,23 @@ pub(crate) fn put<T: Body>(out: &mut Vec<u8>, shape: &Shape, value: &T) {
     let trimmed = u16::try_from(body.len() - kept).unwrap_or(u16::MAX);
     let stored = &body[..body.len() - usize::from(trimmed)];
     let length = u32::try_from(stored.len()).expect("a record is below 4 GiB: inputs are bounded");
-    out.extend_from_slice(&shape.kind.to_le_bytes());
-    out.extend_from_slice(&[shape.version, shape.min_reader]);
-    out.extend_from_slice(&shape.fingerprint.to_le_bytes());
-    out.extend_from_slice(&length.to_le_bytes());
-    out.extend_from_slice(&trimmed.to_le_bytes());
-    out.extend_from_slice(&fold(stored).to_le_bytes());
+    let mut head = [0; ENVELOPE_BYTES];
+    head[..2].copy_from_slice(&shape.kind.to_le_bytes());
+    head[2] = shape.version;
+    head[3] = shape.min_reader;
+    head[4..8].copy_from_slice(&shape.fingerprint.to_le_bytes());
+    head[8..12].copy_from_slice(&length.to_le_bytes());
+    head[12..14].copy_from_slice(&trimmed.to_le_bytes());
+    let check = fold(&head, stored).to_le_bytes();
+    head[14..].copy_from_slice(&check);
+    out.extend_from_slice(&head);
     out.extend_from_slice(stored);
     out.resize(out.len().next_multiple_of(ENVELOPE_BYTES), 0);
 }
 
-fn fold(bytes: &[u8]) -> u16 {
-    let full = crc32c::crc32c(bytes).to_le_bytes();
+/// Over the envelope but for the check itself, and the body.
+fn fold(head: &[u8; ENVELOPE_BYTES], stored: &[u8]) -> u16 {
+    let full = crc32c::crc32c_append(crc32c::crc32c(&head[..14]), stored).to_le_bytes();
     u16::from_le_bytes([full[0] ^ full[2], full[1] ^ full[3]])
 }
 
@@ -149,7 +155,7 @@ pub(crate) struct Raw<'a> {
     min_reader: u8,
     fingerprint: u32,
     trimmed: u16,
-    check: u16,
+    is_whole: bool,
     stored: &'a [u8],
 }
 
@@ -175,7 +181,7 @@ pub(crate) fn take<'a>(bytes: &mut &'a [u8]) -> Result<Raw<'a>, DecodeError> {
         min_reader: head[3],
         fingerprint: u32::from_le_bytes([head[4], head[5], head[6], head[7]]),
         trimmed: u16::from_le_bytes([head[12], head[13]]),
-        check: u16::from_le_bytes([head[14], head[15]]),
+        is_whole: u16::from_le_bytes([head[14], head[15]]) == fold(head, &rest[..length]),
         stored: &rest[..length],
     })
 }
@@ -213,7 +219,7 @@ impl Raw<'_> {
             });
         }
         let damaged = |detail: String| DecodeError::Damaged { name, detail };
-        if fold(self.stored) != self.check {
+        if !self.is_whole {
             return Err(damaged("its checksum differs".to_owned()));
         }
         let full = self.stored.len() + usize::from(self.trimmed);

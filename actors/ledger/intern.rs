@@ -18,7 +18,7 @@ pub(crate) struct Specs {
 impl Default for Specs {
     fn default() -> Self {
         Self {
-            slots: vec![Weak::new(); SLOTS],
+            slots: std::iter::repeat_with(Weak::new).take(SLOTS).collect(),
         }
     }
 }

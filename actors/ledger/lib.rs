@@ -30,6 +30,7 @@ mod encode;
 mod envelope;
 
 mod apply;
+mod audit;
 mod check;
 mod index;
 mod intern;
@@ -40,6 +41,7 @@ mod rows;
 mod snapshot;
 
 pub use arrays::{ArrayRecord, ElementCounts};
+pub use audit::{FINDINGS_MAX, Finding, audit};
 pub use changes::{Changes, Delta, TOMBSTONES_MAX, TooOld};
 pub use clock::{Anchor, ClockFact, ClusterClock, Here};
 pub use encode::GROUP_FACTS_MAX;
@@ -53,3 +55,6 @@ pub use sessions::{SessionFact, SessionKind, SessionRecord};
 pub use snapshot::SnapshotRecords;
 pub use usage::Usage;
 pub use view::{ChangeIndex, Key, Replicas, Requests, View};
+
+#[cfg(test)]
+mod tests;

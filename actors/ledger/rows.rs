@@ -285,6 +285,7 @@ pub(crate) struct VersionV1 {
     pub outcome: Outcome,
     pub want: u32,
     pub dispatch_limit: Option<u32>,
+    pub limit_since: ClusterTime,
     pub proved: bool,
     pub backoff: Backoff,
 }
@@ -382,6 +383,7 @@ impl VersionV1 {
             outcome,
             want,
             dispatch_limit,
+            limit_since,
             proved,
             backoff,
         } = record;
@@ -395,6 +397,7 @@ impl VersionV1 {
             outcome,
             want,
             dispatch_limit,
+            limit_since,
             proved,
             backoff,
         }
@@ -411,6 +414,7 @@ impl VersionV1 {
             outcome: self.outcome,
             want: self.want,
             dispatch_limit: self.dispatch_limit,
+            limit_since: self.limit_since,
             proved: self.proved,
             backoff: self.backoff,
         })

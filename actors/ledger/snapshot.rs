@@ -23,15 +23,15 @@ use crate::rows::{
 };
 use crate::view::View;
 
-pub(crate) const META: Shape = shape(64, "snapshot head", 0);
-pub(crate) const SPEC: Shape = shape(65, "specification", 0);
-pub(crate) const SERVICE: Shape = shape(66, "service", 0);
-pub(crate) const JOB: Shape = shape(67, "job", 0);
-pub(crate) const ARRAY: Shape = shape(68, "array", 0);
-pub(crate) const HOST: Shape = shape(69, "host", 0);
-pub(crate) const SESSION: Shape = shape(70, "session", 0);
-pub(crate) const OPERATION: Shape = shape(71, "operation", 0);
-pub(crate) const TOMBSTONES: Shape = shape(72, "tombstones", 0);
+pub(crate) const META: Shape = shape(64, "snapshot head", 0x9151_b884);
+pub(crate) const SPEC: Shape = shape(65, "specification", 0xe442_eda3);
+pub(crate) const SERVICE: Shape = shape(66, "service", 0x2ec2_c636);
+pub(crate) const JOB: Shape = shape(67, "job", 0x811c_24a6);
+pub(crate) const ARRAY: Shape = shape(68, "array", 0xfeaa_b892);
+pub(crate) const HOST: Shape = shape(69, "host", 0xf531_0d60);
+pub(crate) const SESSION: Shape = shape(70, "session", 0x2d48_1b0a);
+pub(crate) const OPERATION: Shape = shape(71, "operation", 0x0ba8_3b0e);
+pub(crate) const TOMBSTONES: Shape = shape(72, "tombstones", 0xee6a_fefb);
 
 /// A kind in its first version.
 const fn shape(kind: u16, name: &'static str, fingerprint: u32) -> Shape {

@@ -1,0 +1,13 @@
+//! Tests of the ledger; every step of every history is audited.
+
+mod builders;
+
+mod arrays;
+mod clock;
+mod golden;
+mod groups;
+mod histories;
+mod operations;
+mod ranges;
+mod samples;
+mod snapshots;
