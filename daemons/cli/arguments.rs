@@ -1,0 +1,126 @@
+//! The words that all commands share; each noun has its own in its file.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use xce_model::Millis;
+
+use super::failure::EXIT_CODES;
+use super::{actors, cluster, hosts, jobs, services, sessions, watch};
+
+/// Runs jobs and services on a cluster.
+#[derive(Debug, Parser)]
+#[command(name = "xcecli", version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(
+    infer_long_args = false,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct Arguments {
+    /// For every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// What it is about.
+    #[command(subcommand)]
+    pub noun: Noun,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+pub struct Global {
+    /// Form of the result.
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_enum,
+        default_value = "table",
+        value_name = "FORM"
+    )]
+    pub output: Form,
+    /// Project [default: `default`, or what a service file says].
+    #[arg(long, global = true, value_name = "NAME")]
+    pub project: Option<String>,
+    /// Directory where client.toml and the identity lie below client/ [default: XCE_HOME or ~/.xce].
+    #[arg(long, global = true, value_name = "DIR")]
+    pub home: Option<PathBuf>,
+    /// How long to go on trying while no controller answers [default: 30s for changes, 10s else].
+    #[arg(long, global = true, value_name = "DURATION")]
+    pub retry_for: Option<Millis>,
+}
+
+impl Global {
+    /// The project that is meant.
+    pub fn project(&self) -> &str {
+        self.project
+            .as_deref()
+            .unwrap_or(xce_config::defaults::PROJECT)
+    }
+}
+
+/// Form of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// For people.
+    Table,
+    /// For people, with more columns.
+    Wide,
+    /// For programs: a list of objects, or one object.
+    Json,
+    /// As JSON, in YAML.
+    Yaml,
+    /// One name or id a line.
+    Name,
+}
+
+/// What a command is about.
+#[derive(Debug, Subcommand)]
+pub enum Noun {
+    /// Long-running services and their replicas.
+    #[command(subcommand, visible_aliases = ["service", "svc", "s"])]
+    Services(services::Verb),
+    /// Batch jobs and the replicas of services.
+    #[command(subcommand, visible_aliases = ["job", "j"])]
+    Jobs(jobs::Verb),
+    /// Machines of the cluster.
+    #[command(subcommand, visible_aliases = ["host", "h"])]
+    Hosts(hosts::Verb),
+    /// The live tree of actors inside the controller.
+    #[command(subcommand, visible_aliases = ["actor", "a"])]
+    Actors(actors::Verb),
+    /// Peers of the cluster: clients and workers.
+    #[command(subcommand, visible_alias = "session")]
+    Sessions(sessions::Verb),
+    /// The cluster itself.
+    #[command(subcommand, visible_alias = "c")]
+    Cluster(cluster::Verb),
+    /// Check the invariants of the ledger; prints what breaks, and then exits with 1.
+    Audit,
+    /// Print changes as they are committed.
+    #[command(visible_alias = "w")]
+    Watch(watch::What),
+    /// Print a completion script for a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Waiting for a change to have its effect.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct WaitOptions {
+    /// Wait until the wanted state is reached.
+    #[arg(long)]
+    pub wait: bool,
+    /// Longest wait; then the exit code is 6 [default: no limit].
+    #[arg(long, requires = "wait", value_name = "DURATION")]
+    pub timeout: Option<Millis>,
+}
+
+/// Showing again what changes.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct WatchOption {
+    /// Print again whenever it changes.
+    #[arg(long)]
+    pub watch: bool,
+}

@@ -1,0 +1,465 @@
+//! The way to the cluster: dial, hello, ask, and try again while no controller answers.
+//!
+//! A read is simply asked again. A change is asked again under the same operation id, so that it
+//! has one effect and gets the first answer, also over a restart of the controller.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{Instant, sleep};
+use xce_config::{ClientConfig, Home, Sources};
+use xce_link::{
+    CallError, Caller, Dialer, Frame, Hello, HelloAnswer, Identity, IdentityError, Opening,
+    PeerKind, Settings, Welcome,
+};
+use xce_model::{ClusterId, Incarnation, Lsn, Millis, OperationId, Refusal, RefusalKind};
+use xce_session::wire::{Accepted, Ask, AskCluster, Changes, Reply, Request, WatchFilter};
+
+use super::arguments::Global;
+use super::failure::{Failure, unexpected};
+use super::operation::random_bytes;
+use super::print::talk;
+
+/// How long a change is tried. Source: chosen, longer than a controller takes to start again.
+const CHANGE_PATIENCE: Millis = Millis::seconds(30);
+/// How long a read is tried. Source: chosen, as long as somebody at a terminal likes to wait.
+const READ_PATIENCE: Millis = Millis::seconds(10);
+/// Longest wait for one answer. Source: chosen, well above the slowest answer measured.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(20);
+/// Time of the first attempt to connect; each further one has twice as long.
+/// Source: derived, three transmissions of a first packet; a closed port gives no sign.
+const DIAL_FIRST: Duration = Duration::from_secs(1);
+/// Longest time of one attempt to connect. Source: chosen, a handshake on a busy machine.
+const DIAL_MOST: Duration = Duration::from_secs(4);
+/// Wait before the second try, doubled for each further one.
+/// Source: chosen, a tenth of what a controller takes to start.
+const PAUSE_FIRST: Duration = Duration::from_millis(25);
+/// Longest wait between two tries. Source: chosen, the delay that a person barely notices.
+const PAUSE_MOST: Duration = Duration::from_millis(400);
+/// Pushed messages that may wait for this program. Source: chosen, a screen of changes.
+const PUSHES_MAX: usize = 64;
+
+/// The way to the cluster.
+pub struct Connection {
+    addresses: Vec<SocketAddr>,
+    dialer: Dialer,
+    cluster: ClusterId,
+    incarnation: Incarnation,
+    patience: Option<Millis>,
+    /// Position of this client's last change, which its reads must see.
+    written: Lsn,
+    link: Option<Link>,
+    watch: Option<Subscription>,
+}
+
+/// A connection on which the session has been opened.
+struct Link {
+    caller: Caller,
+    pushes: Receiver<Frame>,
+}
+
+/// A running watch.
+struct Subscription {
+    filter: WatchFilter,
+    /// The sealed token of the session, for resuming it.
+    token: Vec<u8>,
+    /// Something was pushed while an answer was waited for, or the connection was made anew.
+    missed: bool,
+}
+
+impl Connection {
+    /// Reads settings and identity; does not connect yet.
+    ///
+    /// # Errors
+    /// When there is no client file or identity, or they cannot be used.
+    pub fn new(global: &Global) -> Result<Self, Failure> {
+        let (config, home) = settings(global)?;
+        let identity = Identity::load(&config.identity_dir).map_err(|error| {
+            let (kind, code) = match &error {
+                IdentityError::Missing(_) => (RefusalKind::Unavailable, "no_identity"),
+                IdentityError::File(_)
+                | IdentityError::Pem { .. }
+                | IdentityError::Principal(_)
+                | IdentityError::Key(_) => (RefusalKind::NotPermitted, "bad_identity"),
+            };
+            Refusal::new(kind, code, format!("{}{}", chain(&error), hint(&home)))
+        })?;
+        let cluster = identity.principal().cluster;
+        let meant = config
+            .cluster
+            .as_ref()
+            .and_then(|text| text.parse::<ClusterId>().ok());
+        if let Some(meant) = meant.filter(|meant| *meant != cluster) {
+            let text = format!("client.toml means cluster {meant}, the identity is of {cluster}");
+            return Err(Refusal::new(RefusalKind::NotPermitted, "wrong_cluster", text).into());
+        }
+        Ok(Self {
+            addresses: config.addresses(),
+            dialer: Dialer::new(identity, Settings::default()),
+            cluster,
+            incarnation: Incarnation(random_bytes()?),
+            patience: global.retry_for,
+            written: 0,
+            link: None,
+            watch: None,
+        })
+    }
+
+    /// Who the cluster takes this client for.
+    pub fn principal(&self) -> String {
+        self.dialer.identity().principal().to_string()
+    }
+
+    /// Asks without changing anything.
+    ///
+    /// # Errors
+    /// The refusal, or the last reason why no controller answered.
+    pub async fn ask(&mut self, ask: Ask) -> Result<Reply, Failure> {
+        let request = Request {
+            operation: None,
+            at_least: self.written,
+            ask,
+        };
+        self.request(&request, self.patience.unwrap_or(READ_PATIENCE))
+            .await
+    }
+
+    /// Asks for a change.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`]; an unknown outcome after all tries is said as such.
+    pub async fn change(&mut self, ask: Ask, operation: OperationId) -> Result<Accepted, Failure> {
+        let request = Request {
+            operation: Some(operation),
+            at_least: 0,
+            ask,
+        };
+        match self
+            .request(&request, self.patience.unwrap_or(CHANGE_PATIENCE))
+            .await?
+        {
+            Reply::Accepted(accepted) => {
+                self.written = self.written.max(accepted.lsn);
+                Ok(accepted)
+            }
+            other => Err(unexpected(kind_of(&other))),
+        }
+    }
+
+    /// The last committed position.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub async fn position(&mut self) -> Result<Lsn, Failure> {
+        match self.ask(Ask::Cluster(AskCluster::Status)).await? {
+            Reply::Cluster(cluster) => Ok(cluster.lsn),
+            other => Err(unexpected(kind_of(&other))),
+        }
+    }
+
+    /// Takes what was pushed already, for readers that ask for the state itself.
+    pub fn drain(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        while let Ok(frame) = link.pushes.try_recv() {
+            if let (Some(watch), Ok(changes)) = (&mut self.watch, frame.decode::<Changes>())
+                && !changes.more
+            {
+                watch.filter.after = watch.filter.after.max(changes.lsn);
+            }
+        }
+    }
+
+    /// Begins a watch; there is one at a time.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub async fn subscribe(&mut self, filter: WatchFilter) -> Result<(), Failure> {
+        self.watch = Some(Subscription {
+            filter: filter.clone(),
+            token: Vec::new(),
+            missed: false,
+        });
+        self.link = None;
+        let ask = Ask::Cluster(AskCluster::Watch(filter));
+        let request = Request {
+            operation: None,
+            at_least: self.written,
+            ask,
+        };
+        let patience = self.patience.unwrap_or(READ_PATIENCE);
+        match self.request(&request, patience).await? {
+            Reply::Watching { .. } => Ok(()),
+            other => Err(unexpected(kind_of(&other))),
+        }
+    }
+
+    /// Waits for the next change of the watch; nothing when something may have changed that cannot
+    /// be told, so that whoever keeps a state must ask for it again.
+    ///
+    /// Connects again for as long as it takes, and goes on after the last change that was seen.
+    ///
+    /// # Errors
+    /// When the cluster refuses the watch.
+    pub async fn next_change(&mut self) -> Result<Option<Changes>, Failure> {
+        loop {
+            let Some(watch) = &mut self.watch else {
+                return Err(Failure::Local("no watch was begun".to_owned()));
+            };
+            if std::mem::take(&mut watch.missed) {
+                return Ok(None);
+            }
+            let frame = match &mut self.link {
+                Some(link) => link.pushes.recv().await,
+                None => None,
+            };
+            let Some(frame) = frame else {
+                self.watch_again().await?;
+                continue;
+            };
+            let changes = frame.decode::<Changes>().map_err(|error| {
+                Failure::Local(format!("a change is not understood: {}", chain(&error)))
+            })?;
+            if !changes.more {
+                watch.filter.after = watch.filter.after.max(changes.lsn);
+            }
+            return Ok(Some(changes));
+        }
+    }
+
+    /// Makes a lost connection anew and goes on with the watch.
+    async fn watch_again(&mut self) -> Result<(), Failure> {
+        self.link = None;
+        let Some(watch) = &mut self.watch else {
+            return Ok(());
+        };
+        let filter = watch.filter.clone();
+        let ask = Ask::Cluster(AskCluster::Watch(filter));
+        let request = Request {
+            operation: None,
+            at_least: 0,
+            ask,
+        };
+        // A watch has no end of its own: whoever began it stops it.
+        let reply = self
+            .request(&request, xce_model::units::DURATION_MAX)
+            .await?;
+        match reply {
+            Reply::Watching { .. } => {
+                if let Some(watch) = &mut self.watch {
+                    watch.missed = true;
+                }
+                Ok(())
+            }
+            other => Err(unexpected(kind_of(&other))),
+        }
+    }
+
+    /// Tries until an answer comes that another try could not better, or patience ends.
+    async fn request(&mut self, request: &Request, patience: Millis) -> Result<Reply, Failure> {
+        let deadline = Instant::now() + patience.duration();
+        let (mut pause, mut dial, mut told) = (PAUSE_FIRST, DIAL_FIRST, false);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let refusal = match self
+                .attempt(request, dial.min(left.max(PAUSE_MOST)), left)
+                .await
+            {
+                Ok(Reply::Refused(refusal)) => refusal,
+                Ok(reply) => return Ok(reply),
+                Err(refusal) => refusal,
+            };
+            if !is_passing(&refusal) {
+                return Err(refusal.into());
+            }
+            if Instant::now() + pause >= deadline {
+                return Err(self.give_up(refusal));
+            }
+            if !told {
+                talk(&format!("waiting for the controller ({refusal})"));
+                told = true;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MOST);
+            dial = (dial * 2).min(DIAL_MOST);
+        }
+    }
+
+    fn give_up(&self, refusal: Refusal) -> Failure {
+        if matches!(
+            refusal.code.as_str(),
+            "no_answer" | "unreachable" | "turned_away"
+        ) && refusal.kind == RefusalKind::Unavailable
+        {
+            let list: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
+            let text = format!(
+                "{}; is a cluster running at {}? `xced dev` starts one",
+                refusal.text,
+                list.join(", ")
+            );
+            return Refusal { text, ..refusal }.into();
+        }
+        refusal.into()
+    }
+
+    async fn attempt(
+        &mut self,
+        request: &Request,
+        dial: Duration,
+        left: Duration,
+    ) -> Result<Reply, Refusal> {
+        let mut link = match self.link.take() {
+            Some(link) if link.caller.peer().closed_now().is_none() => link,
+            Some(_) | None => self.open(dial).await?,
+        };
+        let deadline = ANSWER_DEADLINE.min(left.max(DIAL_FIRST));
+        let mut missed = false;
+        let outcome = {
+            let call = link.caller.call::<Request, Reply>(request, deadline);
+            tokio::pin!(call);
+            loop {
+                // Pushes are taken meanwhile, or the answer would wait behind them for ever.
+                tokio::select! {
+                    biased;
+                    outcome = &mut call => break outcome,
+                    Some(_) = link.pushes.recv() => missed = true,
+                }
+            }
+        };
+        if let Some(watch) = &mut self.watch {
+            watch.missed |= missed;
+        }
+        let keeps = match &outcome {
+            Ok(_) | Err(CallError::Refused(_)) => true,
+            Err(
+                CallError::NotDelivered(_)
+                | CallError::Unknown(_)
+                | CallError::Timeout { .. }
+                | CallError::BadAnswer(_),
+            ) => false,
+        };
+        if keeps {
+            self.link = Some(link);
+        }
+        outcome.map_err(|error| error.refusal())
+    }
+
+    /// Connects and opens the session; resumes it for a watch.
+    async fn open(&mut self, dial: Duration) -> Result<Link, Refusal> {
+        let connected = self
+            .dialer
+            .dial(&self.addresses, dial)
+            .await
+            .map_err(|error| error.refusal())?;
+        let (caller, pushes) = Caller::new(connected, PUSHES_MAX);
+        let resume = self
+            .watch
+            .as_ref()
+            .filter(|watch| !watch.token.is_empty())
+            .map(|watch| Opening::Resume {
+                token: watch.token.clone(),
+                last_lsn: watch.filter.after,
+                last_seq: 0,
+            });
+        let welcome = match resume {
+            None => self.hello(&caller, Opening::New).await?,
+            Some(resume) => match self.hello(&caller, resume).await {
+                Ok(welcome) => welcome,
+                Err(refusal) if is_passing(&refusal) => return Err(refusal),
+                Err(_) => self.hello(&caller, Opening::New).await?,
+            },
+        };
+        if let Some(watch) = &mut self.watch {
+            watch.token = welcome.token;
+        }
+        Ok(Link { caller, pushes })
+    }
+
+    async fn hello(&self, caller: &Caller, opening: Opening) -> Result<Welcome, Refusal> {
+        let hello = Hello {
+            versions: xce_link::hello::VERSIONS,
+            cluster: self.cluster,
+            kind: PeerKind::Client,
+            incarnation: self.incarnation,
+            opening,
+        };
+        match caller.call(&hello, ANSWER_DEADLINE).await {
+            Ok(HelloAnswer::Welcome(welcome)) => Ok(welcome),
+            Ok(HelloAnswer::Refused(refusal)) => Err(refusal.refusal()),
+            // Nothing was asked for yet, so nothing can be unknown.
+            Err(error) => {
+                let refusal = error.refusal();
+                let kind = match refusal.kind {
+                    RefusalKind::OutcomeUnknown => RefusalKind::Unavailable,
+                    kind => kind,
+                };
+                Err(Refusal { kind, ..refusal })
+            }
+        }
+    }
+}
+
+/// Whether the same request may be answered otherwise in a while.
+fn is_passing(refusal: &Refusal) -> bool {
+    matches!(
+        refusal.kind,
+        RefusalKind::Unavailable | RefusalKind::OutcomeUnknown
+    ) && !matches!(
+        refusal.code.as_str(),
+        "unexpected_answer" | "answer_not_understood"
+    )
+}
+
+fn settings(global: &Global) -> Result<(ClientConfig, Home), Failure> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let home = Home::find(global.home.as_deref(), variable).ok_or_else(|| {
+        Failure::Usage("neither --home nor XCE_HOME nor HOME names a directory".to_owned())
+    })?;
+    let file = home.client_file();
+    let file_exists = file.exists();
+    if !file_exists && variable("XCE_CLIENT_CONTROLLERS").is_none() {
+        let text = format!("{} does not exist{}", file.display(), hint(&home));
+        return Err(Refusal::new(RefusalKind::Unavailable, "no_client_file", text).into());
+    }
+    let sources = Sources::of_process(file_exists.then_some(file));
+    let config = xce_config::load::<ClientConfig>(&home, &sources)
+        .map_err(|faults| Failure::Usage(faults.to_string()))?;
+    Ok((config, home))
+}
+
+fn hint(home: &Home) -> String {
+    format!(
+        "; `xced dev --home {}` starts a cluster there, --home names another directory",
+        home.path().display()
+    )
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}
+
+/// The kind of an answer, for messages.
+pub fn kind_of(reply: &Reply) -> &'static str {
+    match reply {
+        Reply::Refused(_) => "a refusal",
+        Reply::Accepted(_) => "an accepted change",
+        Reply::Services(_) => "services",
+        Reply::Jobs { .. } => "jobs",
+        Reply::Hosts(_) => "hosts",
+        Reply::Actors(_) => "actors",
+        Reply::Json(_) => "a state",
+        Reply::Lines(_) => "lines",
+        Reply::Output(_) => "output",
+        Reply::Findings(_) => "findings",
+        Reply::Sessions(_) => "sessions",
+        Reply::Cluster(_) => "the cluster",
+        Reply::Watching { .. } => "a watch",
+    }
+}

@@ -1,0 +1,202 @@
+//! `hosts`: look at, close, reopen, remove.
+
+use clap::{Args, Subcommand};
+use xce_host::view::HostView;
+use xce_session::wire::{Ask, AskHost, Reply, WatchFilter};
+
+use super::arguments::{Global, WatchOption};
+use super::connection::{Connection, kind_of};
+use super::failure::{Failure, unexpected};
+use super::present::host::details;
+use super::services::ChangeOptions;
+use super::{print, wait, watch};
+
+/// What is done with hosts.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// List hosts.
+    #[command(visible_alias = "ls")]
+    List {
+        /// Printing again.
+        #[command(flatten)]
+        watch: WatchOption,
+    },
+    /// Show one.
+    Show {
+        /// Its name.
+        name: String,
+        /// Printing again.
+        #[command(flatten)]
+        watch: WatchOption,
+    },
+    /// Let it take no new jobs; those on it go on.
+    Close {
+        /// Which.
+        #[command(flatten)]
+        change: HostChange,
+        /// Why; shown to everybody.
+        #[arg(long, default_value = "closed by hand", value_name = "TEXT")]
+        reason: String,
+    },
+    /// Let it take new jobs again.
+    Reopen(HostChange),
+    /// Forget a host that is lost or away.
+    #[command(visible_alias = "rm")]
+    Remove(HostChange),
+}
+
+/// A change of a host.
+#[derive(Debug, Args)]
+pub struct HostChange {
+    /// Its name.
+    pub name: String,
+    /// Token and waiting.
+    #[command(flatten)]
+    pub change: ChangeOptions,
+}
+
+/// Runs a verb.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(verb: Verb, global: &Global, connection: &mut Connection) -> Result<(), Failure> {
+    match verb {
+        Verb::List { watch } => list(watch, global, connection).await,
+        Verb::Show { name, watch } => show(&name, watch, global, connection).await,
+        Verb::Close { change, reason } => {
+            let ask = AskHost::Close {
+                host: change.name.clone(),
+                reason,
+            };
+            carry_out(ask, &change, global, connection).await?;
+            wait::for_host(connection, &change.name, change.change.wait, |host| {
+                host.is_none_or(|host| !host.takes_jobs)
+            })
+            .await
+        }
+        Verb::Reopen(change) => {
+            carry_out(
+                AskHost::Reopen(change.name.clone()),
+                &change,
+                global,
+                connection,
+            )
+            .await?;
+            wait::for_host(connection, &change.name, change.change.wait, |host| {
+                host.is_some_and(|host| host.takes_jobs)
+            })
+            .await
+        }
+        Verb::Remove(change) => {
+            carry_out(
+                AskHost::Remove(change.name.clone()),
+                &change,
+                global,
+                connection,
+            )
+            .await?;
+            wait::for_host(connection, &change.name, change.change.wait, |host| {
+                host.is_none()
+            })
+            .await
+        }
+    }
+}
+
+async fn carry_out(
+    ask: AskHost,
+    change: &HostChange,
+    global: &Global,
+    connection: &mut Connection,
+) -> Result<(), Failure> {
+    let operation = change.change.operation(connection)?;
+    match connection.change(Ask::Host(ask), operation).await {
+        Ok(accepted) => print::accepted(global.output, &accepted, &change.name),
+        Err(failure) => Err(with_proposal(failure, &change.name, connection).await),
+    }
+}
+
+async fn fetch_all(connection: &mut Connection) -> Result<Vec<HostView>, Failure> {
+    match connection.ask(Ask::Host(AskHost::List)).await? {
+        Reply::Hosts(hosts) => Ok(hosts),
+        other => Err(unexpected(kind_of(&other))),
+    }
+}
+
+/// One host.
+///
+/// # Errors
+/// As [`Connection::ask`].
+pub async fn fetch(connection: &mut Connection, name: &str) -> Result<HostView, Failure> {
+    match connection
+        .ask(Ask::Host(AskHost::Show(name.to_owned())))
+        .await?
+    {
+        Reply::Hosts(hosts) => hosts
+            .into_iter()
+            .next()
+            .ok_or_else(|| xce_model::Refusal::not_found("host", name).into()),
+        other => Err(unexpected(kind_of(&other))),
+    }
+}
+
+/// Adds a name that may have been meant, where a host was not found.
+async fn with_proposal(failure: Failure, name: &str, connection: &mut Connection) -> Failure {
+    if !failure.is_not_found() {
+        return failure;
+    }
+    let Ok(hosts) = fetch_all(connection).await else {
+        return failure;
+    };
+    let names = hosts.iter().map(|host| host.name.as_str());
+    match (failure, xce_config::closest(name, names)) {
+        (Failure::Refused(mut refusal), Some(near)) if near != name => {
+            refusal.text.push_str(&format!("; did you mean `{near}`?"));
+            Failure::Refused(refusal)
+        }
+        (failure, Some(_) | None) => failure,
+    }
+}
+
+fn watched() -> WatchFilter {
+    WatchFilter {
+        hosts: true,
+        ..WatchFilter::default()
+    }
+}
+
+async fn list(
+    watching: WatchOption,
+    global: &Global,
+    connection: &mut Connection,
+) -> Result<(), Failure> {
+    let form = global.output;
+    watch::repeat(
+        connection,
+        watching.watch,
+        form,
+        watched(),
+        async |connection, _look| print::list(form, &fetch_all(connection).await?),
+    )
+    .await
+}
+
+async fn show(
+    name: &str,
+    watching: WatchOption,
+    global: &Global,
+    connection: &mut Connection,
+) -> Result<(), Failure> {
+    let form = global.output;
+    watch::repeat(
+        connection,
+        watching.watch,
+        form,
+        watched(),
+        async |connection, _look| match fetch(connection, name).await {
+            Ok(host) => print::show(form, &host, |look| details(&host, look)),
+            Err(failure) => Err(with_proposal(failure, name, connection).await),
+        },
+    )
+    .await
+}

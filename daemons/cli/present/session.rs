@@ -1,0 +1,133 @@
+//! How sessions and the cluster look.
+
+use xce_session::wire::{ClusterView, SessionView};
+
+use super::span;
+use crate::cli::print::{Field, Look, Row, Tone, cell, pairs_text};
+
+impl Row for SessionView {
+    fn head(wide: bool) -> Vec<&'static str> {
+        let mut head = vec!["ID", "KIND", "PRINCIPAL", "CONNECTED", "REMOTE"];
+        if wide {
+            head.extend(["EPOCH", "RECEIVED", "SENT"]);
+        }
+        head.push("LAST RESUME");
+        head
+    }
+
+    fn cells(&self, look: &Look) -> Vec<Field> {
+        let connected = if self.connected {
+            Field::toned("yes", Tone::Good)
+        } else {
+            Field::toned("no", Tone::Passing)
+        };
+        let mut cells = vec![
+            cell(self.id),
+            cell(&self.kind),
+            cell(&self.principal),
+            connected,
+            cell(&self.remote),
+        ];
+        if look.wide {
+            cells.extend([cell(self.epoch), cell(self.received), cell(self.sent)]);
+        }
+        cells.push(cell(&self.last_resume));
+        cells
+    }
+
+    fn name(&self) -> String {
+        self.id.to_string()
+    }
+}
+
+/// One session for people.
+pub fn details(session: &SessionView, _look: &Look) -> String {
+    pairs_text(&[
+        ("session", session.id.to_string()),
+        ("kind", session.kind.clone()),
+        ("principal", session.principal.clone()),
+        (
+            "connected",
+            if session.connected { "yes" } else { "no" }.to_owned(),
+        ),
+        ("remote", session.remote.clone()),
+        ("epoch", session.epoch.to_string()),
+        (
+            "messages",
+            format!("{} received, {} sent", session.received, session.sent),
+        ),
+        ("last resume", session.last_resume.clone()),
+    ])
+}
+
+impl Row for ClusterView {
+    fn head(_wide: bool) -> Vec<&'static str> {
+        vec![
+            "CLUSTER", "ROLE", "LSN", "SERVICES", "JOBS", "PENDING", "HOSTS UP", "ALARMS",
+        ]
+    }
+
+    fn cells(&self, _look: &Look) -> Vec<Field> {
+        vec![
+            cell(&self.cluster),
+            cell(&self.role),
+            cell(self.lsn),
+            cell(self.services),
+            cell(self.jobs),
+            cell(self.pending),
+            cell(format!("{} of {}", self.hosts_up, self.hosts)),
+            cell(self.alarms.len()),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.cluster.clone()
+    }
+}
+
+/// The cluster for people.
+pub fn cluster(cluster: &ClusterView, _look: &Look) -> String {
+    let mut pairs = vec![
+        ("cluster".to_owned(), cluster.cluster.clone()),
+        (
+            "controller".to_owned(),
+            format!(
+                "{}, pid {}, version {}",
+                cluster.role, cluster.pid, cluster.version
+            ),
+        ),
+        (
+            "position".to_owned(),
+            format!("LSN {}, term {}", cluster.lsn, cluster.term),
+        ),
+        ("cluster time".to_owned(), span(cluster.time_ms)),
+        (
+            "hosts".to_owned(),
+            format!("{} up of {}", cluster.hosts_up, cluster.hosts),
+        ),
+        ("services".to_owned(), cluster.services.to_string()),
+        (
+            "jobs".to_owned(),
+            format!(
+                "{} not ended, {} of them pending",
+                cluster.jobs, cluster.pending
+            ),
+        ),
+        ("sessions".to_owned(), cluster.sessions.to_string()),
+    ];
+    let wal = cluster
+        .wal
+        .iter()
+        .map(|(name, value)| (format!("wal {name}"), value.clone()));
+    pairs.extend(wal);
+    if cluster.alarms.is_empty() {
+        pairs.push(("alarms".to_owned(), "none".to_owned()));
+    }
+    pairs.extend(
+        cluster
+            .alarms
+            .iter()
+            .map(|alarm| ("alarm".to_owned(), alarm.clone())),
+    );
+    pairs_text(&pairs)
+}
