@@ -293,9 +293,9 @@ async fn a_peer_that_does_not_read_is_cut_off() {
         server.peer.push(0, &message),
         Err(SendError::Ended { .. })
     ));
-    // QUIC sends a close once, and again only for what still comes: a peer that says nothing may
-    // miss it until its idle time-out, one that speaks hears it, or a reset in its place.
-    let (sent, came) = (server.peer.packets_sent(), client.peer.packets_received());
+    // On a loaded machine the close is sometimes missed although no datagram was lost. The likely
+    // cause, not proved: quinn holds a close back behind congestion control while data waits. A
+    // peer that speaks gets a reset then; a silent one learns of it by its idle time-out.
     client
         .peer
         .push(
@@ -306,7 +306,9 @@ async fn a_peer_that_does_not_read_is_cut_off() {
             },
         )
         .ok();
-    match client.peer.closed().await {
+    let closed = client.peer.closed().await;
+    let (sent, came) = (server.peer.packets_sent(), client.peer.packets_received());
+    match closed {
         Closed::ByPeer {
             code: CloseCode::SlowPeer,
             ..
