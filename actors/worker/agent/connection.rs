@@ -1,0 +1,337 @@
+//! The connection to the cluster: made again for ever, and the way of facts to the controller.
+//!
+//! ```text
+//!   dial ─► hello ─► join ─► joined(mark) ─► facts after the mark, in order, as they come
+//!    ▲                                             │ committed(mark): they leave the spool
+//!    └────────────── after 50 ms to 2 s ◄──────────┘ the connection ends
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use xce_host::wire::Join;
+use xce_link::hello::VERSIONS;
+use xce_link::{
+    CloseCode, Connected, DecodeError, Dialer, Frame, Hello, HelloAnswer, HelloCode, Inbox,
+    Opening, Peer, PeerKind, Route, RouteRole, SendError,
+};
+use xce_model::Refusal;
+use xce_replica::wire::{Output, ReadOutput, Reports, ReportsCommitted};
+use xce_runtime::{Address, NotDelivered};
+use xce_session::worker_wire::{FromWorker, ToWorker};
+
+use super::AgentMessage;
+use crate::output;
+use crate::station::Station;
+
+/// Delays between attempts to connect.
+///
+/// Source: chosen; a controller that starts again is back within a second, and a thousand workers
+/// that retry every 2 s are 500 packets a second.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_LONGEST: Duration = Duration::from_secs(2);
+
+/// How long connecting, the hello, and the join may take each.
+///
+/// Source: derived; a herd of 5 000 took 3.4 s (foundations section 3).
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// Most facts and bytes in one message.
+///
+/// Source: derived; the controller commits a message as one group, and a group of this size is
+/// written in about a millisecond.
+const BATCH_FACTS_MAX: usize = 1_024;
+const BATCH_BYTES_MAX: usize = 512 * 1024;
+
+/// Most facts sent and not committed.
+///
+/// Source: derived; ten full messages keep the wire busy, and bound what is sent twice after a
+/// lost connection.
+const IN_FLIGHT_MAX: u64 = 10 * 1_024;
+
+/// Answers to requests for output that are made at once.
+///
+/// Source: derived; 16 MiB of memory at most.
+const READS_MAX: usize = 16;
+
+/// Pause before the inbox of a busy agent, or the queue of a slow peer, is tried again.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error("cannot connect")]
+    Dial(#[from] xce_link::DialError),
+    #[error("the connection ended")]
+    Receive(#[from] xce_link::ReceiveError),
+    #[error("cannot send")]
+    Send(#[from] SendError),
+    #[error("the controller said what is not understood")]
+    Decode(#[from] DecodeError),
+    #[error("the controller did not answer in time")]
+    Late,
+    #[error("the controller refused: {}", .0.text)]
+    Refused(Refusal),
+    #[error("the spool cannot be used")]
+    Spool(#[from] std::io::Error),
+}
+
+/// Connects and serves, again and again; never returns.
+pub(super) struct Connection {
+    pub station: Arc<Station>,
+    pub agent: Address<AgentMessage>,
+    pub dialer: Dialer,
+}
+
+struct Session {
+    peer: Peer,
+    number: u64,
+    joined: bool,
+    /// Facts up to here were sent on this connection.
+    cursor: u64,
+    reads: Arc<Semaphore>,
+}
+
+impl Connection {
+    pub(super) async fn run(self) {
+        let mut token = None;
+        let mut delay = RETRY_FIRST;
+        for number in 1.. {
+            let mut joined = false;
+            let ended = self.once(number, &mut token, &mut joined).await;
+            let Err(ended) = ended;
+            let error = chain(&ended);
+            tracing::info!(error = %error, "not connected to the cluster");
+            self.tell(AgentMessage::Disconnected {
+                number,
+                text: error,
+            })
+            .await;
+            if joined {
+                delay = RETRY_FIRST;
+            }
+            let half = delay / 2;
+            tokio::time::sleep(half + half.mul_f64(fastrand::f64())).await;
+            delay = (delay * 2).min(RETRY_LONGEST);
+        }
+    }
+
+    async fn once(
+        &self,
+        number: u64,
+        token: &mut Option<Vec<u8>>,
+        joined: &mut bool,
+    ) -> Result<std::convert::Infallible, Ended> {
+        let controllers = &self.station.settings.controllers;
+        let Connected { peer, mut inbox } = self.dialer.dial(controllers, ANSWER_WITHIN).await?;
+        let answer = tokio::time::timeout(ANSWER_WITHIN, self.hello(&peer, &mut inbox, token));
+        answer.await.map_err(|_| Ended::Late)??;
+        let join = {
+            let spool = self.station.spool.lock();
+            Join {
+                inventory: self.station.inventory.clone(),
+                epoch: spool.epoch(),
+                committed: spool.committed(),
+            }
+        };
+        peer.push(0, &FromWorker::Join(Box::new(join)))?;
+        let reads = Arc::new(Semaphore::new(READS_MAX));
+        let session = Session {
+            peer,
+            number,
+            joined: false,
+            cursor: 0,
+            reads,
+        };
+        self.serve(session, inbox, joined).await
+    }
+
+    async fn hello(
+        &self,
+        peer: &Peer,
+        inbox: &mut Inbox,
+        token: &mut Option<Vec<u8>>,
+    ) -> Result<(), Ended> {
+        let opening = match token.clone() {
+            None => Opening::New,
+            Some(token) => Opening::Resume {
+                token,
+                last_lsn: 0,
+                last_seq: 0,
+            },
+        };
+        let hello = Hello {
+            versions: VERSIONS,
+            cluster: self.dialer.identity().principal().cluster,
+            kind: PeerKind::Worker,
+            incarnation: self.station.inventory.incarnation,
+            opening,
+        };
+        peer.send(Route::request(1), &hello)?;
+        let frame = inbox.receive().await?;
+        if frame.route().role == RouteRole::Refusal {
+            return Err(Ended::Refused(frame.decode::<Refusal>()?));
+        }
+        match frame.decode::<HelloAnswer>()? {
+            HelloAnswer::Welcome(welcome) => {
+                *token = Some(welcome.token);
+                Ok(())
+            }
+            HelloAnswer::Refused(refusal) => {
+                // The next attempt asks for a new session.
+                if matches!(refusal.code, HelloCode::Token | HelloCode::Fenced) {
+                    *token = None;
+                }
+                Err(Ended::Refused(refusal.refusal()))
+            }
+        }
+    }
+
+    async fn serve(
+        &self,
+        mut session: Session,
+        mut inbox: Inbox,
+        joined: &mut bool,
+    ) -> Result<std::convert::Infallible, Ended> {
+        let join_due = tokio::time::sleep(ANSWER_WITHIN);
+        tokio::pin!(join_due);
+        loop {
+            tokio::select! {
+                frame = inbox.receive() => {
+                    self.received(&mut session, frame?).await?;
+                    if session.joined && !*joined {
+                        *joined = true;
+                        let (number, peer) = (session.number, session.peer.clone());
+                        self.tell(AgentMessage::Joined { number, peer }).await;
+                    }
+                }
+                () = self.station.spool.changed.notified(), if session.joined => {}
+                () = &mut join_due, if !session.joined => return Err(Ended::Late),
+            }
+            if session.joined {
+                self.send_facts(&mut session).await?;
+            }
+        }
+    }
+
+    async fn received(&self, session: &mut Session, frame: Frame) -> Result<(), Ended> {
+        if frame.route().role == RouteRole::Refusal {
+            return Err(Ended::Refused(frame.decode::<Refusal>()?));
+        }
+        let number = session.number;
+        match frame.decode::<ToWorker>()? {
+            ToWorker::Joined(mark) => {
+                self.mark(session, &mark)?;
+                session.cursor = self.station.spool.lock().committed();
+                session.joined = true;
+            }
+            ToWorker::Committed(mark) => self.mark(session, &mark)?,
+            ToWorker::Orders(orders) => {
+                self.tell(AgentMessage::Orders {
+                    number,
+                    orders: Box::new(orders),
+                })
+                .await;
+            }
+            ToWorker::BeatAck(ack) => self.tell(AgentMessage::Acknowledged { number, ack }).await,
+            ToWorker::ReadOutput(question) => {
+                self.read_output(session, frame.route().request, question);
+            }
+            ToWorker::Refused(refusal) => {
+                session.peer.close(CloseCode::Done, "the join was refused");
+                return Err(Ended::Refused(refusal));
+            }
+        }
+        Ok(())
+    }
+
+    fn mark(&self, session: &mut Session, mark: &ReportsCommitted) -> Result<(), Ended> {
+        let epoch = self.station.spool.lock().epoch();
+        self.station.spool.committed(mark)?;
+        if self.station.spool.lock().epoch() != epoch {
+            tracing::warn!(mark = ?mark, "the spool is behind the controller; a new epoch begins");
+            session.cursor = 0;
+        }
+        Ok(())
+    }
+
+    /// Sends what is there and was not sent; nothing waits for more to come.
+    async fn send_facts(&self, session: &mut Session) -> Result<(), Ended> {
+        loop {
+            let (epoch, reports, dirty) = {
+                let mut spool = self.station.spool.lock();
+                if session.cursor.saturating_sub(spool.committed()) >= IN_FLIGHT_MAX {
+                    return Ok(());
+                }
+                let reports = spool.batch(session.cursor, BATCH_FACTS_MAX, BATCH_BYTES_MAX);
+                let dirty = if self.station.settings.sync {
+                    spool.take_dirty()?
+                } else {
+                    None
+                };
+                (spool.epoch(), reports, dirty)
+            };
+            let Some(last) = reports.last().map(|report| report.sequence) else {
+                return Ok(());
+            };
+            if let Some(file) = dirty {
+                let synced = tokio::task::spawn_blocking(move || file.sync_data()).await;
+                synced.unwrap_or_else(|error| Err(std::io::Error::other(error)))?;
+            }
+            let message = FromWorker::Reports(Reports { epoch, reports });
+            loop {
+                match session.peer.push(0, &message) {
+                    Ok(()) => break,
+                    Err(SendError::SlowPeer { .. }) => tokio::time::sleep(PAUSE).await,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            session.cursor = last;
+        }
+    }
+
+    fn read_output(&self, session: &Session, request: u64, question: ReadOutput) {
+        let peer = session.peer.clone();
+        let Ok(permit) = session.reads.clone().try_acquire_owned() else {
+            let busy = Output {
+                offset: question.offset,
+                data: Vec::new(),
+                complete: false,
+                problem: "the worker is busy reading other output".to_owned(),
+            };
+            // An error says that nobody waits any more.
+            let _ = peer.reply(request, &FromWorker::Output(busy));
+            return;
+        };
+        let station = self.station.clone();
+        let _reading = tokio::task::spawn_blocking(move || {
+            let answer = FromWorker::Output(output::read(&station.dir, &question));
+            let _ = peer.reply(request, &answer);
+            drop(permit);
+        });
+    }
+
+    async fn tell(&self, message: AgentMessage) {
+        let mut message = message;
+        loop {
+            message = match self.agent.cast(message.clone()) {
+                // Where the agent is down it will start anew, and this connection ends with it.
+                Ok(()) | Err(NotDelivered::Down) => return,
+                Err(NotDelivered::Overloaded) => message,
+            };
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        next = source.source();
+    }
+    text
+}

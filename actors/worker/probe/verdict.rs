@@ -1,0 +1,233 @@
+//! From the outcomes of tries to a verdict, and when the next try is: pure.
+
+use xce_model::spec::Probe;
+
+use super::{Outcome, Role, Verdict};
+
+/// Longest wait between tries until the first success, in milliseconds.
+///
+/// Source: design section 7.3.
+const FIRST_PERIOD_MS: u64 = 1_000;
+
+/// Shortest wait between the starts of two tries, in milliseconds.
+///
+/// Source: derived; a period of zero must not spin.
+const PERIOD_MS_MIN: u64 = 1;
+
+/// One probe of one start.
+#[derive(Debug, Clone)]
+pub struct ProbeCore {
+    period_ms: u64,
+    successes_wanted: u32,
+    failures_wanted: u32,
+    successes: u32,
+    failures: u32,
+    /// The last verdict; nothing before the first.
+    good: Option<bool>,
+    succeeded: bool,
+    unrunnable_told: bool,
+    unrunnable: u64,
+    next_ms: u64,
+}
+
+impl ProbeCore {
+    /// A probe of a job that started at `started_ms`, milliseconds since boot. `kept` is the
+    /// verdict from before the worker started, where there is one: it stands until disproved.
+    pub fn new(probe: &Probe, role: Role, started_ms: u64, kept: Option<bool>) -> Self {
+        let successes_wanted = match role {
+            Role::Readiness => probe.success_threshold.max(1),
+            Role::Startup | Role::Liveness => 1,
+        };
+        Self {
+            period_ms: probe.period.0.max(PERIOD_MS_MIN),
+            successes_wanted,
+            failures_wanted: probe.failure_threshold.max(1),
+            successes: 0,
+            failures: 0,
+            good: kept.or((role == Role::Liveness).then_some(true)),
+            succeeded: kept == Some(true),
+            unrunnable_told: false,
+            unrunnable: 0,
+            next_ms: started_ms.saturating_add(probe.initial_delay.0),
+        }
+    }
+
+    /// When the next try begins, milliseconds since boot; may have passed.
+    pub fn next_ms(&self) -> u64 {
+        self.next_ms
+    }
+
+    /// How many tries could not be run.
+    pub fn unrunnable(&self) -> u64 {
+        self.unrunnable
+    }
+
+    /// Counts a try; the verdict, when it is news.
+    pub fn tried(&mut self, outcome: Outcome, began_ms: u64, ended_ms: u64) -> Option<Verdict> {
+        let verdict = match outcome {
+            Outcome::Success => self.success(),
+            Outcome::Failure(text) => self.failure(text),
+            Outcome::Unrunnable(text) => {
+                self.unrunnable = self.unrunnable.saturating_add(1);
+                (!std::mem::replace(&mut self.unrunnable_told, true))
+                    .then_some(Verdict::Unrunnable(text))
+            }
+        };
+        let period_ms = if self.succeeded {
+            self.period_ms
+        } else {
+            self.period_ms.min(FIRST_PERIOD_MS)
+        };
+        self.next_ms = began_ms.saturating_add(period_ms).max(ended_ms);
+        verdict
+    }
+
+    fn success(&mut self) -> Option<Verdict> {
+        self.unrunnable_told = false;
+        self.succeeded = true;
+        self.failures = 0;
+        self.successes = self.successes.saturating_add(1);
+        let news = self.good != Some(true) && self.successes >= self.successes_wanted;
+        if news {
+            self.good = Some(true);
+        }
+        news.then_some(Verdict::Good)
+    }
+
+    fn failure(&mut self, text: String) -> Option<Verdict> {
+        self.unrunnable_told = false;
+        self.successes = 0;
+        self.failures = self.failures.saturating_add(1);
+        let news = self.good != Some(false) && self.failures >= self.failures_wanted;
+        if news {
+            self.good = Some(false);
+        }
+        news.then_some(Verdict::Bad(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xce_model::Millis;
+    use xce_model::spec::ProbeAction;
+
+    fn probe() -> Probe {
+        Probe {
+            action: ProbeAction::Exec {
+                command: vec!["true".to_owned()],
+            },
+            initial_delay: Millis(0),
+            period: Millis(10_000),
+            timeout: Millis(1_000),
+            success_threshold: 1,
+            failure_threshold: 3,
+        }
+    }
+
+    fn bad() -> Outcome {
+        Outcome::Failure("bad".to_owned())
+    }
+
+    fn run(core: &mut ProbeCore, outcomes: &str) -> String {
+        let mut said = String::new();
+        for letter in outcomes.chars() {
+            let outcome = match letter {
+                's' => Outcome::Success,
+                'f' => bad(),
+                _ => Outcome::Unrunnable("no".to_owned()),
+            };
+            said.push(match core.tried(outcome, core.next_ms(), core.next_ms()) {
+                None => '.',
+                Some(Verdict::Good) => 'G',
+                Some(Verdict::Bad(_)) => 'B',
+                Some(Verdict::Unrunnable(_)) => 'U',
+            });
+        }
+        said
+    }
+
+    #[test]
+    fn verdicts_follow_the_thresholds() {
+        let table = [
+            // role, successes wanted, kept, tries, verdicts
+            (Role::Readiness, 1, None, "s", "G"),
+            (Role::Readiness, 1, None, "ssss", "G..."),
+            (Role::Readiness, 1, None, "fffs", "..BG"),
+            (Role::Readiness, 1, None, "sffsfff", "G.....B"),
+            (Role::Readiness, 2, None, "sfss", "...G"),
+            (Role::Readiness, 1, Some(true), "ss", ".."),
+            (Role::Readiness, 1, Some(true), "fff", "..B"),
+            (Role::Readiness, 1, Some(false), "fffs", "...G"),
+            (Role::Liveness, 1, None, "sss", "..."),
+            (Role::Liveness, 1, None, "fff", "..B"),
+            (Role::Startup, 9, None, "fs", ".G"),
+            // What cannot be run is neither, is told once, and resets nothing.
+            (Role::Readiness, 1, None, "uuu", "U.."),
+            (Role::Readiness, 1, None, "ffuf", "..UB"),
+            (Role::Liveness, 1, None, "uuuuuuu", "U......"),
+            (Role::Readiness, 1, None, "usfu", "UG.U"),
+        ];
+        for (role, wanted, kept, tries, expected) in table {
+            let probe = Probe {
+                success_threshold: wanted,
+                ..probe()
+            };
+            let mut core = ProbeCore::new(&probe, role, 0, kept);
+            assert_eq!(
+                run(&mut core, tries),
+                expected,
+                "{role:?} {wanted} {kept:?} {tries}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_first_try_is_exactly_after_the_initial_delay() {
+        let probe = Probe {
+            initial_delay: Millis(700),
+            ..probe()
+        };
+        let core = ProbeCore::new(&probe, Role::Readiness, 5_000, None);
+        assert_eq!(core.next_ms(), 5_700);
+    }
+
+    #[test]
+    fn tries_are_frequent_until_the_first_success_and_never_overlap() {
+        let mut core = ProbeCore::new(&probe(), Role::Readiness, 0, None);
+        core.tried(bad(), 0, 5);
+        assert_eq!(core.next_ms(), 1_000);
+        core.tried(bad(), 1_000, 2_500);
+        assert_eq!(core.next_ms(), 2_500, "a slow try delays the next");
+        core.tried(Outcome::Success, 2_500, 2_501);
+        assert_eq!(core.next_ms(), 12_500);
+        core.tried(Outcome::Success, 12_500, 30_000);
+        assert_eq!(core.next_ms(), 30_000);
+    }
+
+    #[test]
+    fn a_short_period_stays_short_and_zero_does_not_spin() {
+        let mut core = ProbeCore::new(
+            &Probe {
+                period: Millis(200),
+                ..probe()
+            },
+            Role::Readiness,
+            0,
+            None,
+        );
+        core.tried(bad(), 0, 1);
+        assert_eq!(core.next_ms(), 200);
+        let mut core = ProbeCore::new(
+            &Probe {
+                period: Millis(0),
+                ..probe()
+            },
+            Role::Readiness,
+            0,
+            None,
+        );
+        core.tried(bad(), 0, 0);
+        assert_eq!(core.next_ms(), 1);
+    }
+}

@@ -1,0 +1,276 @@
+//! Doing what the rules of a run say.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::launch::Launched;
+use super::{
+    Cause, Context, Effect, Event, Happened, Input, ProbeCore, Request, Role, RunActor,
+    RunActorState, RunMessage, Start, Surroundings, Task, launch, outcome, shim,
+};
+use std::sync::Arc;
+
+/// Bytes of stderr that go with a failure.
+///
+/// Source: derived; some twenty lines, and a spool of 200 000 such facts stays below 1 GB.
+const STDERR_TAIL_BYTES: u64 = 2 * 1024;
+
+/// Signals by which a shim freezes and thaws a tree. Source: signal(7), on all of Linux' platforms
+/// that Rust's std supports except MIPS.
+const STOP: i32 = 19;
+const CONTINUE: i32 = 18;
+
+/// Pause before a shim that lives and cannot be followed is tried again, times how often that was.
+const SIGHT_PAUSE: Duration = Duration::from_millis(100);
+
+impl RunActor {
+    pub(super) fn perform(
+        &self,
+        context: &Context<RunMessage>,
+        state: &mut RunActorState,
+        effect: Effect,
+    ) {
+        match effect {
+            Effect::Launch(start) => self.launch(context, start),
+            Effect::SendStop {
+                signal,
+                grace_ms,
+                cause,
+            } => {
+                let cause = outcome::shim_cause(cause);
+                self.ask(
+                    context,
+                    state,
+                    Request::Stop {
+                        signal,
+                        grace_ms,
+                        cause,
+                    },
+                );
+            }
+            Effect::Kill(cause) => {
+                let cause = outcome::shim_cause(cause);
+                self.ask(context, state, Request::Kill { cause });
+            }
+            Effect::Destroy => self.destroy(context, state),
+            Effect::Suspend => self.ask(context, state, Request::Signal(STOP)),
+            Effect::Resume => self.ask(context, state, Request::Signal(CONTINUE)),
+            Effect::StartProbe { role, kept } => self.start_probe(context, state, role, kept),
+            Effect::StopProbes => state.probes.clear(),
+            Effect::Report { start, what } => self.report(state, start, what),
+            Effect::Remember => {
+                if let Err(error) = state.core.memory().store(&state.run_dir) {
+                    tracing::error!(run = ?self.spec.run, error = %error, "a run is not remembered");
+                }
+            }
+            Effect::Finish => self.put_aside(context),
+        }
+    }
+
+    fn launch(&self, context: &Context<RunMessage>, start: Start) {
+        let (station, spec) = (self.station.clone(), self.spec.clone());
+        let address = context.address().clone();
+        // Not kept in the state: a shim that was started is followed whatever becomes of the actor.
+        let following = Task::spawn(async move {
+            let Ok(permit) = station.launches.clone().acquire_owned().await else {
+                return;
+            };
+            let launching = tokio::task::spawn_blocking(move || {
+                let launched = launch::launch(&station, &spec, start);
+                drop(permit);
+                launched
+            });
+            let mut child = match launching.await {
+                Ok(Launched::Shim(child)) => child,
+                Ok(Launched::Claimed) => {
+                    return shim::deliver(&address, RunMessage::Gone(start, None)).await;
+                }
+                Ok(Launched::Not(input)) => {
+                    return shim::deliver(&address, RunMessage::Told(Box::new(input))).await;
+                }
+                Err(error) => {
+                    let input = Input::LaunchFailed {
+                        start,
+                        text: error.to_string(),
+                    };
+                    return shim::deliver(&address, RunMessage::Told(Box::new(input))).await;
+                }
+            };
+            let said = match child.stdout.take() {
+                Some(events) => {
+                    let tell =
+                        |event| shim::deliver(&address, RunMessage::Shim(start, Box::new(event)));
+                    shim::follow(events, tell).await
+                }
+                None => None,
+            };
+            // Reaped here; how it ended is in its records.
+            let _ = child.wait().await;
+            shim::deliver(&address, RunMessage::Gone(start, said)).await;
+        });
+        following.detach();
+    }
+
+    /// Follows a shim through its socket.
+    pub(super) fn attach(
+        &self,
+        context: &Context<RunMessage>,
+        state: &mut RunActorState,
+        start: Start,
+        dir: PathBuf,
+    ) {
+        let address = context.address().clone();
+        let pause = SIGHT_PAUSE * state.lost_sight.min(50);
+        self.keep(state, async move {
+            tokio::time::sleep(pause).await;
+            let said = match shim::connect(&dir).await {
+                Ok(stream) => {
+                    let tell = |event: Event| {
+                        shim::deliver(&address, RunMessage::Shim(start, Box::new(event)))
+                    };
+                    shim::follow(stream, tell).await
+                }
+                Err(error) => Some(error.to_string()),
+            };
+            shim::deliver(&address, RunMessage::Gone(start, said)).await;
+        });
+    }
+
+    fn keep(&self, state: &mut RunActorState, work: impl Future<Output = ()> + Send + 'static) {
+        state.tasks.retain(|task| !task.is_finished());
+        state.tasks.push(Task::spawn(work));
+    }
+
+    fn ask(&self, context: &Context<RunMessage>, state: &mut RunActorState, request: Request) {
+        let start = state.core.start();
+        let dir = launch::start_dir(&state.run_dir, start);
+        let (address, run) = (context.address().clone(), self.spec.run);
+        self.keep(state, async move {
+            if let Err(error) = shim::ask(&dir, &request).await {
+                tracing::debug!(run = ?run, error = %error, "a shim did not take a request");
+                // Either it is gone, which its records tell, or a deadline of the rules follows.
+                if error.kind() != std::io::ErrorKind::TimedOut {
+                    shim::deliver(&address, RunMessage::Gone(start, None)).await;
+                }
+            }
+        });
+    }
+
+    fn destroy(&self, context: &Context<RunMessage>, state: &mut RunActorState) {
+        let start = state.core.start();
+        shim::kill_shim(&launch::start_dir(&state.run_dir, start));
+        self.reclaim(context, state, start, false);
+    }
+
+    /// Ends what a dead shim left, then tells the rules that the start is lost.
+    pub(super) fn reclaim(
+        &self,
+        context: &Context<RunMessage>,
+        state: &mut RunActorState,
+        start: Start,
+        rebooted: bool,
+    ) {
+        let dir = launch::start_dir(&state.run_dir, start);
+        let (address, run) = (context.address().clone(), self.spec.run);
+        self.keep(state, async move {
+            if let Err(error) = shim::reclaim_all(&dir).await {
+                tracing::error!(run = ?run, error = %error, "what a run left cannot be found");
+            }
+            let still_alive = matches!(
+                xce_shim::inspect(&dir),
+                Ok(xce_shim::RunState::Running { .. } | xce_shim::RunState::Exited(_))
+            );
+            let message = if still_alive {
+                RunMessage::Gone(start, None)
+            } else {
+                RunMessage::Told(Box::new(Input::Lost { start, rebooted }))
+            };
+            shim::deliver(&address, message).await;
+        });
+    }
+
+    fn start_probe(
+        &self,
+        context: &Context<RunMessage>,
+        state: &mut RunActorState,
+        role: Role,
+        kept: Option<bool>,
+    ) {
+        let probes = &self.spec.template.probes;
+        let probe = match role {
+            Role::Startup => &probes.startup,
+            Role::Readiness => &probes.readiness,
+            Role::Liveness => &probes.liveness,
+        };
+        let Some(probe) = probe.clone() else { return };
+        let environment = launch::environment(&self.station, &self.spec, "");
+        let work_dir = launch::work_dir(&self.spec, &state.run_dir, &environment);
+        let around = Arc::new(Surroundings {
+            environment,
+            work_dir: work_dir.unwrap_or_default(),
+            ports: self.spec.ports.clone(),
+            user: launch::other_user(&self.spec),
+        });
+        let core = ProbeCore::new(&probe, role, state.since_ms, kept);
+        let (address, start) = (context.address().clone(), state.core.start());
+        let tell = move |role, verdict| {
+            let address = address.clone();
+            async move { shim::deliver(&address, RunMessage::Probe(start, role, verdict)).await }
+        };
+        let clock = context.clock().clone();
+        let task = crate::probe::task::start(probe, role, core, around, clock, tell);
+        state.probes.push((role, task));
+    }
+
+    fn report(&self, state: &RunActorState, start: Start, mut what: Happened) {
+        if let Happened::Ended { exit, stderr } | Happened::Restarting { exit, stderr } = &mut what
+            && !exit.is_success()
+            && matches!(
+                exit.cause,
+                Cause::Exited | Cause::GaveUp | Cause::TermMemlimit
+            )
+        {
+            *stderr = tail(&state.run_dir.join(launch::output_name(true)));
+        }
+        self.station.report(self.spec.run, start, what);
+    }
+
+    /// Marks the end as told, and leaves.
+    pub(super) fn put_aside(&self, context: &Context<RunMessage>) {
+        let (run, dir) = (self.spec.run, &self.station.dir);
+        match fs::rename(dir.run(run), dir.ended(run)) {
+            Ok(()) => {}
+            // It never came to be.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::error!(run = ?run, error = %error, "a run cannot be put aside");
+            }
+        }
+        let now_ms = i64::try_from(self.now_ms()).unwrap_or(i64::MAX);
+        self.station.ended.add(run, now_ms);
+        self.station.roster.leave(run);
+        context.stop();
+    }
+}
+
+/// The last lines of a file; empty where there is nothing to read.
+fn tail(path: &Path) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(STDERR_TAIL_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(STDERR_TAIL_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    if u64::try_from(bytes.len()).unwrap_or(0) < STDERR_TAIL_BYTES {
+        return text.into_owned();
+    }
+    // The first line is cut somewhere.
+    text.split_once('\n')
+        .map_or_else(|| text.to_string(), |(_, rest)| rest.to_owned())
+}

@@ -1,0 +1,280 @@
+//! What all actors of one worker share, and what outlives each of them.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, Semaphore};
+use xce_host::facts::Inventory;
+use xce_model::{Cause, Start, WallTime};
+use xce_replica::wire::{Happened, ReportsCommitted, RunId};
+use xce_runtime::{Address, Clock};
+
+use crate::run::RunMessage;
+use crate::settings::Settings;
+use crate::spool::{Mark, Spool};
+use crate::state_dir::StateDir;
+
+/// Launches at once: each blocks a thread until its shim has been executed.
+///
+/// Source: foundations section 4; 32 at once start no more processes a second than 16.
+const LAUNCHES_MAX: usize = 16;
+
+/// What all actors of one worker share.
+#[derive(Debug)]
+pub struct Station {
+    /// Settings.
+    pub settings: Settings,
+    /// State directory.
+    pub dir: StateDir,
+    /// What the machine offers.
+    pub inventory: Inventory,
+    /// Clock.
+    pub clock: Arc<dyn Clock>,
+    /// Facts for the controller.
+    pub spool: SpoolDesk,
+    /// Runs that have not ended.
+    pub roster: Roster,
+    /// Runs that have ended and whose directory is kept.
+    pub ended: EndedRuns,
+    /// Bounds launches.
+    pub launches: Arc<Semaphore>,
+    /// Whether the controller has named every wanted run since the worker started.
+    pub resynced: AtomicBool,
+    /// Whether the worker is stopping: nothing is started any more.
+    pub leaving: AtomicBool,
+    /// Home directory of the worker's own user.
+    pub home: Option<String>,
+    nonce: String,
+    nonces: AtomicU64,
+}
+
+impl Station {
+    /// Puts the parts together. `nonce` is drawn for this process.
+    pub fn new(
+        settings: Settings,
+        dir: StateDir,
+        inventory: Inventory,
+        clock: Arc<dyn Clock>,
+        spool: Spool,
+        nonce: String,
+    ) -> Self {
+        let home = std::env::home_dir().and_then(|home| home.to_str().map(str::to_owned));
+        Self {
+            settings,
+            dir,
+            inventory,
+            clock,
+            spool: SpoolDesk::new(spool),
+            roster: Roster::default(),
+            ended: EndedRuns::default(),
+            launches: Arc::new(Semaphore::new(LAUNCHES_MAX)),
+            resynced: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
+            home,
+            nonce,
+            nonces: AtomicU64::new(0),
+        }
+    }
+
+    /// A text that no other start of any run has.
+    pub fn next_nonce(&self) -> String {
+        format!(
+            "{}-{}",
+            self.nonce,
+            self.nonces.fetch_add(1, Ordering::Relaxed)
+        )
+    }
+
+    /// Puts a fact into the spool and wakes the sender; says whether it is in the file.
+    pub fn report(&self, run: RunId, start: Start, what: Happened) -> bool {
+        let at = WallTime(i64::try_from(self.clock.wall_ms()).unwrap_or(i64::MAX));
+        let kept = self.spool.lock().append(run, start, at, what);
+        self.spool.changed.notify_one();
+        kept.unwrap_or_else(|error| {
+            tracing::error!(error = %error, "a fact was dropped");
+            false
+        })
+    }
+}
+
+/// The spool, and who waits for it. Its lock is held for one small write at most.
+#[derive(Debug)]
+pub struct SpoolDesk {
+    spool: Mutex<Spool>,
+    /// Wakes the sender.
+    pub changed: Notify,
+    /// Wakes whoever waits until everything is committed.
+    pub taken: Notify,
+}
+
+impl SpoolDesk {
+    fn new(spool: Spool) -> Self {
+        Self {
+            spool: Mutex::new(spool),
+            changed: Notify::new(),
+            taken: Notify::new(),
+        }
+    }
+
+    /// The spool. A panic while it was held leaves it usable: every change is one step.
+    pub fn lock(&self) -> MutexGuard<'_, Spool> {
+        self.spool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the controller's mark.
+    ///
+    /// # Errors
+    /// When the file cannot be written anew.
+    pub fn committed(&self, mark: &ReportsCommitted) -> io::Result<Mark> {
+        let outcome = self.lock().committed_to(mark);
+        self.taken.notify_waiters();
+        outcome
+    }
+}
+
+/// A live run as others know it.
+#[derive(Debug, Clone)]
+pub struct LiveRun {
+    /// Its actor.
+    pub address: Address<RunMessage>,
+    /// Whether and why it is to stop; kept here since an order in a mailbox dies with its actor.
+    pub stop: Option<Cause>,
+}
+
+/// Runs that have not ended.
+#[derive(Debug, Default)]
+pub struct Roster {
+    live: Mutex<HashMap<RunId, LiveRun>>,
+    /// Wakes whoever waits for runs to end.
+    pub ended: Notify,
+}
+
+impl Roster {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, LiveRun>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a run whose actor `spawn` starts; a run that ends at once leaves only after that.
+    ///
+    /// # Errors
+    /// What `spawn` says; nothing is entered then.
+    pub fn enter<E>(
+        &self,
+        run: RunId,
+        spawn: impl FnOnce() -> Result<Address<RunMessage>, E>,
+    ) -> Result<(), E> {
+        let mut live = self.lock();
+        let address = spawn()?;
+        live.insert(
+            run,
+            LiveRun {
+                address,
+                stop: None,
+            },
+        );
+        Ok(())
+    }
+
+    /// Takes a run out.
+    pub fn leave(&self, run: RunId) {
+        self.lock().remove(&run);
+        self.ended.notify_waiters();
+    }
+
+    /// The actor of a run.
+    pub fn address(&self, run: RunId) -> Option<Address<RunMessage>> {
+        self.lock().get(&run).map(|live| live.address.clone())
+    }
+
+    /// Notes that a run is to stop, and gives its actor; the first cause stays.
+    pub fn stop(&self, run: RunId, cause: Cause) -> Option<Address<RunMessage>> {
+        let mut live = self.lock();
+        let entry = live.get_mut(&run)?;
+        entry.stop.get_or_insert(cause);
+        Some(entry.address.clone())
+    }
+
+    /// Whether and why a run is to stop.
+    pub fn wanted_stop(&self, run: RunId) -> Option<Cause> {
+        self.lock().get(&run).and_then(|live| live.stop)
+    }
+
+    /// All live runs, in order.
+    pub fn runs(&self) -> Vec<RunId> {
+        let mut runs: Vec<_> = self.lock().keys().copied().collect();
+        runs.sort_unstable();
+        runs
+    }
+
+    /// All actors of live runs.
+    pub fn addresses(&self) -> Vec<Address<RunMessage>> {
+        self.lock()
+            .values()
+            .map(|live| live.address.clone())
+            .collect()
+    }
+
+    /// Number of live runs.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+}
+
+/// Runs that have ended and whose directory is kept, oldest first.
+#[derive(Debug, Default)]
+pub struct EndedRuns(Mutex<EndedIndex>);
+
+#[derive(Debug, Default)]
+struct EndedIndex {
+    order: VecDeque<(i64, RunId)>,
+    known: HashSet<RunId>,
+}
+
+impl EndedRuns {
+    fn lock(&self) -> MutexGuard<'_, EndedIndex> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a run that ended at `at_ms`, milliseconds since boot; negative before it.
+    pub fn add(&self, run: RunId, at_ms: i64) {
+        let mut index = self.lock();
+        if index.known.insert(run) {
+            index.order.push_back((at_ms, run));
+        }
+    }
+
+    /// Whether a run has ended here.
+    pub fn contains(&self, run: RunId) -> bool {
+        self.lock().known.contains(&run)
+    }
+
+    /// Number of runs.
+    pub fn count(&self) -> usize {
+        self.lock().known.len()
+    }
+
+    /// Takes the oldest runs that ended before `before_ms`, and those beyond `kept_max`; at most
+    /// `most`, and none that `keep` wants to stay.
+    pub fn take_old(
+        &self,
+        before_ms: i64,
+        kept_max: usize,
+        most: usize,
+        keep: impl Fn(RunId) -> bool,
+    ) -> Vec<RunId> {
+        let mut index = self.lock();
+        let mut taken = Vec::new();
+        while taken.len() < most
+            && let Some((at_ms, run)) = index.order.front().copied()
+            && (at_ms < before_ms || index.order.len() > kept_max)
+            && !keep(run)
+        {
+            index.order.pop_front();
+            index.known.remove(&run);
+            taken.push(run);
+        }
+        taken
+    }
+}

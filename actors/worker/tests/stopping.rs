@@ -1,0 +1,150 @@
+//! Clean stops, terms, stale runs, and runs that nobody knows.
+
+use xce_model::Cause;
+use xce_replica::wire::{Happened, Want};
+use xce_worker::StartError;
+
+use crate::world::{World, batch, run};
+
+fn is_start(what: &Happened) -> bool {
+    matches!(what, Happened::Started { .. })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_that_keeps_jobs_keeps_them() {
+    let mut world = World::joined().await;
+    world
+        .controller()
+        .want(run(1), Want::Start(Box::new(batch(1, "sleep 1000"))));
+    let report = world.controller().happened(run(1), "start", is_start).await;
+    let Happened::Started { pid } = report.what else {
+        unreachable!()
+    };
+    world.stop_worker(true).await;
+    world
+        .controller()
+        .until("goodbye", |told| told.leaving)
+        .await;
+    assert_eq!(world.controller().told().leaving, Some(true));
+    let job = xce_shim::machine::process_stat(i32::try_from(pid).unwrap());
+    assert!(job.is_some_and(|stat| stat.is_alive()));
+    world.start_worker().await;
+    world.controller().joined(2).await;
+    world.controller().want(
+        run(1),
+        Want::Stop {
+            cause: Cause::TermOwner,
+        },
+    );
+    assert_eq!(
+        world.controller().ended(run(1)).await.cause,
+        Cause::TermOwner
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_with_its_jobs_ends_them_and_says_so() {
+    let mut world = World::joined().await;
+    for number in 1..=3 {
+        world.controller().want(
+            run(number),
+            Want::Start(Box::new(batch(number, "sleep 1000"))),
+        );
+        world
+            .controller()
+            .happened(run(number), "start", is_start)
+            .await;
+    }
+    world.stop_worker(false).await;
+    for number in 1..=3 {
+        let exit = world.controller().ended(run(number)).await;
+        assert_eq!((exit.signal, exit.cause), (Some(15), Cause::TermShutdown));
+    }
+    assert_eq!(world.controller().told().leaving, Some(false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_of_a_former_primary_are_refused() {
+    let world = World::joined().await;
+    let controller = world.controller();
+    controller.order_with_term(9, run(1), Want::Start(Box::new(batch(1, "sleep 1000"))));
+    controller.happened(run(1), "start", is_start).await;
+    controller.order_with_term(
+        8,
+        run(1),
+        Want::Stop {
+            cause: Cause::TermOwner,
+        },
+    );
+    controller.order_with_term(9, run(2), Want::Start(Box::new(batch(2, "true"))));
+    controller.ended(run(2)).await;
+    assert_eq!(
+        controller.count(run(1), |w| matches!(w, Happened::Ended { .. })),
+        0
+    );
+    controller.order_with_term(
+        9,
+        run(1),
+        Want::Stop {
+            cause: Cause::TermOwner,
+        },
+    );
+    controller.ended(run(1)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_nobody_knows_are_told_as_lost_and_unnamed_ones_stopped() {
+    let world = World::joined().await;
+    let controller = world.controller();
+    controller.order(run(1), Want::Keep(Box::new(batch(1, "true"))));
+    assert_eq!(controller.ended(run(1)).await.cause, Cause::RunLost);
+    controller.order(
+        run(2),
+        Want::Stop {
+            cause: Cause::TermOwner,
+        },
+    );
+    assert_eq!(controller.ended(run(2)).await.cause, Cause::RunLost);
+    controller.order(run(3), Want::Start(Box::new(batch(3, "sleep 1000"))));
+    controller.happened(run(3), "start", is_start).await;
+    // The same order again changes nothing.
+    controller.order(run(3), Want::Start(Box::new(batch(3, "sleep 1000"))));
+    controller.resync();
+    assert_eq!(controller.ended(run(3)).await.cause, Cause::TermStale);
+    assert_eq!(controller.count(run(3), is_start), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beats_come_and_the_session_is_resumed_after_a_controllers_restart() {
+    let mut world = World::joined().await;
+    world
+        .controller()
+        .until("beats", |told| (told.beats >= 3).then_some(()))
+        .await;
+    world.restart_controller().await;
+    world.controller().joined(2).await;
+    let told = world.controller().told();
+    assert!(matches!(told.hellos[0].opening, xce_link::Opening::New));
+    assert!(matches!(
+        told.hellos[1].opening,
+        xce_link::Opening::Resume { .. }
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_cannot_start_says_why() {
+    let mut world = World::joined().await;
+    let again = xce_worker::start(world.settings()).await.unwrap_err();
+    assert!(again.to_string().contains("another worker"), "{again}");
+    world.stop_worker(true).await;
+    let mut settings = world.settings();
+    settings.ports = (1, 65_535);
+    let error = xce_worker::start(settings).await.unwrap_err();
+    assert!(matches!(error, StartError::Settings(_)), "{error}");
+    let mut settings = world.settings();
+    settings.identity_dir = world.dir.path().join("nowhere");
+    assert!(matches!(
+        xce_worker::start(settings).await,
+        Err(StartError::Identity(_))
+    ));
+}
