@@ -41,11 +41,12 @@ impl StateDirectory {
             std::fs::create_dir_all(&root).map_err(io_error("create", &root))?;
         }
         let identity = root.join("IDENTITY");
-        let known = identity.exists();
-        if !known && !config.create {
+        if !identity.exists() && !config.create {
             return Err(OpenError::NotInitialised { directory: root });
         }
         let lock = lock(&root)?;
+        // Asked only under the lock: another process may have initialised it just now.
+        let known = identity.exists();
         if known {
             check_identity(&identity, config)?;
         }

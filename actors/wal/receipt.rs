@@ -34,6 +34,11 @@ impl<Outcome> Receipt<Outcome> {
         &self.outcome
     }
 
+    /// Takes the machine's answer out; what is left is still the proof.
+    pub fn into_parts(self) -> (Receipt<()>, Outcome) {
+        (Receipt::new(self.position, ()), self.outcome)
+    }
+
     /// Gives the machine's answer away; the position is a copy.
     pub fn into_outcome(self) -> (Position, Outcome) {
         (self.position, self.outcome)

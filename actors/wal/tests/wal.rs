@@ -232,3 +232,119 @@ async fn a_wal_in_memory_answers_like_one_on_disk() {
     wal.close().await;
     assert_eq!(memory.persist_now(b"x").unwrap_err(), PersistError::Stopped);
 }
+
+#[tokio::test]
+async fn once_idle_even_the_last_group_is_vouched_for() {
+    let dir = TempDir::new().unwrap();
+    let config = WalConfig {
+        watermark_after: std::time::Duration::from_millis(1),
+        ..small(dir.path())
+    };
+    let (wal, _page) = start(config.clone()).await;
+    let _receipt = wal.persist(group(1)).await.unwrap();
+    let syncs = wal.status().syncs;
+    while wal.status().syncs == syncs {
+        tokio::task::yield_now().await;
+    }
+    wal.close().await;
+    let path = dir.path().join("log/00000000000000000001.seg");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let text = b"group 1";
+    let at = bytes
+        .windows(text.len())
+        .rposition(|window| window == text)
+        .unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let error = refuse(config).await;
+    let OpenError::Damage(damage) = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(
+        (&damage.file, damage.offset),
+        (&path, at as u64 / 4096 * 4096)
+    );
+    assert!(
+        error.to_string().contains("Restore the state directory"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_lost_log_or_identity_is_refused_by_name() {
+    let dir = TempDir::new().unwrap();
+    let (wal, _page) = start(small(dir.path())).await;
+    let receipt = wal.persist(group(1)).await.unwrap();
+    let (proof, outcome) = receipt.into_parts();
+    assert_eq!((proof.position().sub, outcome), (0, 1));
+    wal.close().await;
+    let identity = dir.path().join("IDENTITY");
+    let text = std::fs::read(&identity).unwrap();
+    std::fs::remove_file(&identity).unwrap();
+    let error = refuse(small(dir.path())).await.to_string();
+    assert!(
+        error.contains("although the file IDENTITY is missing"),
+        "{error}"
+    );
+    std::fs::write(&identity, b"format one").unwrap();
+    let error = refuse(small(dir.path())).await.to_string();
+    assert!(error.contains("does not name a format"), "{error}");
+    std::fs::write(&identity, text).unwrap();
+    std::fs::remove_dir_all(dir.path().join("log")).unwrap();
+    let error = refuse(small(dir.path())).await.to_string();
+    assert!(error.contains("the log segments are missing"), "{error}");
+}
+
+#[tokio::test]
+async fn settings_that_cannot_work_are_refused_by_name() {
+    let dir = TempDir::new().unwrap();
+    let config = small(dir.path());
+    let faulty = [
+        (
+            WalConfig {
+                node_id: 0,
+                ..config.clone()
+            },
+            "node_id",
+        ),
+        (
+            WalConfig {
+                entry_bytes: 0,
+                ..config.clone()
+            },
+            "entry_bytes",
+        ),
+        (
+            WalConfig {
+                entry_groups: 0,
+                ..config.clone()
+            },
+            "entry_groups",
+        ),
+        (
+            WalConfig {
+                queue_groups: 0,
+                ..config.clone()
+            },
+            "queue_groups",
+        ),
+        (
+            WalConfig {
+                segment_bytes: 64 << 10,
+                ..config.clone()
+            },
+            "segment_bytes",
+        ),
+        (
+            WalConfig {
+                segment_bytes: (1 << 20) + 1,
+                ..config
+            },
+            "segment_bytes",
+        ),
+    ];
+    for (config, name) in faulty {
+        let error = refuse(config).await.to_string();
+        assert!(error.contains(name), "{error}");
+    }
+}
