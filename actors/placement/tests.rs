@@ -1,0 +1,7 @@
+//! Tables of placement rules and reasons, and properties of plans.
+
+mod world;
+
+mod properties;
+mod reasons;
+mod rules;
