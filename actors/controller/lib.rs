@@ -1,1 +1,43 @@
-//! The controller's half.
+//! The controller's half: the shells that receive, decide by the rules, persist, act and reply.
+//!
+//! ```text
+//!   root
+//!    ├─ publisher        tells actors to look when something that concerns them was committed
+//!    ├─ scheduler        plans from the committed state
+//!    ├─ janitor          takes out what ended long ago
+//!    ├─ shards/service   service/3 …    what users asked for
+//!    ├─ shards/job       job/17 …       commands on one job
+//!    ├─ shards/host      host/w1 …      a worker's connection, beats and facts
+//!    └─ shards/session   session/9.1 …  one peer's requests and watches
+//! ```
+//!
+//! Shells have no authority: a decision is committed under preconditions that are checked in log
+//! order, so one that was made from an old state is refused and made again. What is to be done
+//! after a commit follows from the committed state, is told as a level, and is told again whenever
+//! an actor or the whole controller starts.
+
+mod checking;
+mod connections;
+mod control;
+mod door;
+mod host;
+mod janitor;
+mod job;
+mod joining;
+mod losing;
+mod orders;
+mod publisher;
+mod reading;
+mod reports;
+mod requests;
+mod scheduler;
+mod service;
+mod session;
+mod sessions;
+mod settings;
+mod start;
+mod views;
+mod watch;
+
+pub use settings::Settings;
+pub use start::{Controller, StartError, start};

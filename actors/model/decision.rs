@@ -37,6 +37,14 @@ impl<Fact, Effect, Reply> Decision<Fact, Effect, Reply> {
         self.facts.is_empty()
     }
 
+    /// Gives up effects and reply of a decision that has no facts: what it rests on is durable.
+    ///
+    /// # Errors
+    /// The decision itself, where it has facts to persist first.
+    pub fn release_empty(self) -> Result<(Vec<Effect>, Reply), Self> {
+        if self.facts.is_empty() { Ok((self.effects, self.reply)) } else { Err(self) }
+    }
+
     /// Takes the facts out, for the WAL; what is left waits for the receipt.
     pub fn into_facts(self) -> (Vec<Fact>, Pending<Effect, Reply>) {
         (

@@ -1,0 +1,214 @@
+//! What every shell of the controller shares: the ledger to read, the WAL to persist, the families
+//! of actors to find each other.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use xce_ledger::{Anchor, Group, Here, Ledger, Operation, Outcome, Precondition, Reader, View};
+use xce_ledger::{Answer, Fact};
+use xce_model::{ClusterTime, Lsn, Refusal, RefusalKind, WallTime};
+use xce_runtime::{Address, Node, Shards};
+use xce_wal::{PersistError, Receipt, Wal};
+
+use crate::connections::Connections;
+use crate::scheduler;
+use crate::sessions::Sessions;
+use crate::settings::Settings;
+
+/// Shared by all shells of one controller.
+pub struct Control {
+    /// Settings.
+    pub settings: Settings,
+    /// The actors' node.
+    pub node: Arc<Node>,
+    /// Persists.
+    pub wal: Wal<Ledger>,
+    /// Reads what is committed.
+    pub reader: Reader,
+    /// Cluster time at a moment of this machine's clock.
+    pub anchor: Anchor,
+    /// Position of the last published change.
+    pub published: watch::Receiver<Lsn>,
+    /// Services.
+    pub services: Shards,
+    /// Jobs.
+    pub jobs: Shards,
+    /// Hosts.
+    pub hosts: Shards,
+    /// Sessions.
+    pub session_family: Shards,
+    /// Live connections of workers.
+    pub connections: Connections,
+    /// Sessions that are known.
+    pub sessions: Sessions,
+    /// Where the scheduler is told to look.
+    pub scheduler: OnceLock<Address<scheduler::Message>>,
+    /// Whether the scheduler has been told and has not looked yet.
+    pub scheduler_told: AtomicBool,
+}
+
+/// Pause before an actor that is starting again is tried once more.
+/// Source: derived; a first restart takes microseconds, later ones from 10 ms on.
+pub const RESTART_PAUSE: Duration = Duration::from_millis(2);
+
+/// Why a group was not committed, or may not have been.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// A precondition did not hold: decide again.
+    #[error("{0}")]
+    Stale(String),
+    /// Certainly not written.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// Nobody knows: the actor must end and read the committed state.
+    #[error("the outcome of a write is unknown")]
+    Unknown,
+}
+
+/// A committed group's answer, with the WAL's receipt.
+#[derive(Debug)]
+pub struct Committed {
+    /// What it created, and where.
+    pub answer: Answer,
+    /// The proof that releases effects and reply.
+    pub receipt: Receipt<Outcome>,
+}
+
+impl Control {
+    /// The committed state now.
+    pub fn view(&self) -> Arc<View> {
+        self.reader.view()
+    }
+
+    /// Cluster time now.
+    pub fn now(&self) -> ClusterTime {
+        let elapsed = self.monotonic_ms().saturating_sub(self.anchor.boot_ms);
+        ClusterTime(self.anchor.at.0 + elapsed)
+    }
+
+    /// Cluster time and wall clock now.
+    pub fn times(&self) -> (ClusterTime, WallTime) {
+        (self.now(), self.wall())
+    }
+
+    /// This machine's monotonic clock, in milliseconds.
+    pub fn monotonic_ms(&self) -> u64 {
+        self.node.clock().monotonic_ms()
+    }
+
+    /// When the monotonic clock will show a cluster time.
+    pub fn monotonic_of(&self, at: ClusterTime) -> u64 {
+        self.anchor.boot_ms + at.0.saturating_sub(self.anchor.at.0)
+    }
+
+    /// The wall clock, for display.
+    pub fn wall(&self) -> WallTime {
+        wall_of(&self.node)
+    }
+
+    /// An empty group made now.
+    pub fn group(&self, cause: &str) -> Group {
+        Group::new(self.now(), self.wall(), cause)
+    }
+
+    /// Persists a group; it is durable, applied and published when this returns `Ok`.
+    ///
+    /// # Errors
+    /// See [`CommitError`].
+    pub async fn commit(&self, group: &Group) -> Result<Committed, CommitError> {
+        let receipt = self
+            .wal
+            .persist(group.encode())
+            .await
+            .map_err(persist_error)?;
+        match receipt.outcome() {
+            Outcome::Applied(answer) | Outcome::Repeated(answer) => {
+                Ok(Committed { answer: answer.clone(), receipt })
+            }
+            Outcome::Refused(unmet) => Err(CommitError::Stale(unmet.text.clone())),
+            Outcome::Expired => Err(CommitError::Refused(Refusal::refused(
+                "operation_expired",
+                "the operation is older than what is remembered of its kind; it was not carried out",
+            ))),
+        }
+    }
+
+    /// Persists facts under preconditions, on behalf of XCE itself.
+    ///
+    /// # Errors
+    /// See [`CommitError`].
+    pub async fn commit_facts(
+        &self,
+        cause: &str,
+        preconditions: Vec<Precondition>,
+        facts: Vec<Fact>,
+    ) -> Result<Committed, CommitError> {
+        let mut group = self.group(cause);
+        group.preconditions = preconditions;
+        group.facts = facts;
+        self.commit(&group).await
+    }
+
+    /// Tells the scheduler to look; many tellings before it looks are one.
+    pub fn tell_scheduler(&self) {
+        if self.scheduler_told.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let delivered = self
+            .scheduler
+            .get()
+            .is_some_and(|address| address.cast(scheduler::Message::Look).is_ok());
+        if !delivered {
+            // It is down: when it starts again it looks by itself.
+            self.scheduler_told.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// The wall clock of a node.
+pub fn wall_of(node: &Node) -> WallTime {
+    WallTime(i64::try_from(node.clock().wall_ms()).unwrap_or(i64::MAX))
+}
+
+/// What the clocks of this machine say now.
+pub fn here(node: &Node, boot_id: &str) -> Here {
+    Here {
+        boot_id: boot_id.to_owned(),
+        boot_ms: node.clock().monotonic_ms(),
+        wall: wall_of(node),
+    }
+}
+
+/// The refusal that a persist error means for whoever asked.
+pub fn persist_error(error: PersistError) -> CommitError {
+    match error {
+        PersistError::Unknown => CommitError::Unknown,
+        PersistError::TooLarge { .. } => {
+            CommitError::Refused(Refusal::refused(error.code(), error.to_string()))
+        }
+        PersistError::Overloaded
+        | PersistError::NotPrimary { .. }
+        | PersistError::DiskFull
+        | PersistError::Stopped => CommitError::Refused(Refusal::new(
+            RefusalKind::Unavailable,
+            error.code(),
+            error.to_string(),
+        )),
+    }
+}
+
+/// What a client is told of an outcome that nobody knows.
+pub fn outcome_unknown() -> Refusal {
+    Refusal::new(
+        RefusalKind::OutcomeUnknown,
+        "outcome_unknown",
+        "nobody knows whether it was carried out; the same operation again is safe",
+    )
+}
+
+/// An operation as committed with a group.
+pub fn operation(id: Option<xce_model::OperationId>, made_at: Lsn) -> Option<Operation> {
+    id.map(|id| Operation { id, made_at })
+}

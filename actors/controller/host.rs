@@ -1,0 +1,535 @@
+//! A host's actor: the worker's connection, its beats and its facts, and what it is ordered.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use xce_host::rules::{decide_beat, decide_silence, next_judgement};
+use xce_host::wire::{Beat, BeatAck};
+use xce_host::{HostFact, HostRecord};
+use xce_ledger::{Fact, Precondition};
+use xce_link::{CloseCode, Route};
+use xce_model::{JobId, Lsn, Millis, Refusal, RefusalKind};
+use xce_replica::wire::{Order, Orders, Output, ReadOutput, Reports};
+use xce_runtime::{Context, Crash, Entity, Key, Reply, Timer, Trigger, View};
+use xce_session::wire::Accepted;
+use xce_session::worker_wire::ToWorker;
+
+use crate::connections::Connection;
+use crate::control::{CommitError, Control, outcome_unknown};
+use crate::job::DECISIONS_MAX;
+use crate::reading::jobs_on;
+use crate::{joining, losing, orders, reports};
+
+/// Questions to one worker that may wait. Source: derived; 64 clients that follow a job's output.
+const QUESTIONS_MAX: usize = 64;
+
+/// The actor.
+pub struct Host {
+    /// Shared parts.
+    pub control: Arc<Control>,
+    /// Its name.
+    pub name: String,
+}
+
+/// What it is told.
+pub enum Message {
+    /// Its worker is connected and wants to join.
+    Connected(Arc<Connection>),
+    /// Its worker gave a sign of life.
+    Beat(Beat),
+    /// Facts of its worker.
+    Reports(Reports),
+    /// Its worker answered a question.
+    Output(u64, Output),
+    /// Its worker stops cleanly.
+    Leaving,
+    /// States of jobs on it changed so that its worker has to be told.
+    Order(Vec<JobId>),
+    /// One order that follows from no state.
+    Send(Box<Order>),
+    /// Its silence is to be judged.
+    Due(Trigger),
+    /// A part of a run's output is wanted.
+    Read(Box<(ReadOutput, Reply<Result<Output, Refusal>>)>),
+    /// A command of an operator.
+    Command(Box<Asked>),
+}
+
+/// A command of an operator.
+pub struct Asked {
+    /// What is wanted.
+    pub command: Command,
+    /// Who wants it.
+    pub principal: String,
+    /// Its name for ever.
+    pub operation: Option<xce_ledger::Operation>,
+    /// Where the answer goes.
+    pub reply: Reply<Result<Accepted, Refusal>>,
+}
+
+/// What an operator may want of a host.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Take no new jobs.
+    Close(String),
+    /// Take new jobs again.
+    Reopen,
+    /// Forget it.
+    Remove,
+}
+
+/// What one incarnation knows.
+pub struct State {
+    pub(crate) connection: Option<Arc<Connection>>,
+    /// When the worker was last heard, in milliseconds of the monotonic clock.
+    pub(crate) heard_ms: u64,
+    pub(crate) timer: Timer<Message>,
+    pub(crate) guarded: bool,
+    questions: BTreeMap<u64, Reply<Result<Output, Refusal>>>,
+    next_question: u64,
+    beats: u64,
+    pub(crate) reports: u64,
+    pub(crate) stale: u64,
+}
+
+#[derive(serde::Serialize)]
+struct Seen {
+    host: String,
+    life: Option<&'static str>,
+    connected: bool,
+    session: Option<u64>,
+    silent_ms: u64,
+    beats: u64,
+    reports: u64,
+    stale_reports: u64,
+    mark: (u64, u64),
+    changed_lsn: Lsn,
+}
+
+impl Entity for Host {
+    type Message = Message;
+    type State = State;
+    const KIND: &'static str = "host";
+
+    /// Gives the host one fresh grace, and goes on with the connection its predecessor had.
+    async fn recover(&self, context: &Context<Message>) -> Result<State, Crash> {
+        self.control.wal.barrier().await?;
+        let mut state = State {
+            connection: None,
+            heard_ms: self.control.monotonic_ms(),
+            timer: Timer::new(context.address().clone(), Arc::clone(context.clock())),
+            guarded: false,
+            questions: BTreeMap::new(),
+            next_question: 0,
+            beats: 0,
+            reports: 0,
+            stale: 0,
+        };
+        self.judge_later(&mut state);
+        if let Some(connection) = self.control.connections.get(&self.name) {
+            joining::join(self, connection, &mut state).await?;
+        }
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        _context: &Context<Message>,
+        message: Message,
+        state: &mut State,
+    ) -> Result<(), Crash> {
+        match message {
+            Message::Connected(connection) => joining::join(self, connection, state).await,
+            Message::Beat(beat) => self.beat(beat, state).await,
+            Message::Reports(batch) => {
+                state.heard_ms = self.control.monotonic_ms();
+                reports::take(self, batch, state).await
+            }
+            Message::Output(question, output) => {
+                if let Some(reply) = state.questions.remove(&question) {
+                    reply.send(Ok(output));
+                }
+                Ok(())
+            }
+            Message::Leaving => losing::leave(self, state).await,
+            Message::Order(jobs) => {
+                self.order(&jobs, state);
+                Ok(())
+            }
+            Message::Send(order) => {
+                self.send(state, false, vec![*order], self.control.view().lsn());
+                Ok(())
+            }
+            Message::Due(trigger) if state.timer.accept(trigger) => self.judge(state).await,
+            Message::Due(_) => Ok(()),
+            Message::Read(question) => {
+                let (read, reply) = *question;
+                self.read(read, reply, state);
+                Ok(())
+            }
+            Message::Command(asked) => self.command(*asked).await,
+        }
+    }
+
+    fn view(&self, state: &State) -> View {
+        let view = self.control.view();
+        let host = view.host(&self.name);
+        View::of(&Seen {
+            host: self.name.clone(),
+            life: host.map(|host| host.life.word()),
+            connected: state.is_connected(),
+            session: state
+                .connection
+                .as_ref()
+                .map(|connection| connection.session.0),
+            silent_ms: self.control.monotonic_ms().saturating_sub(state.heard_ms),
+            beats: state.beats,
+            reports: state.reports,
+            stale_reports: state.stale,
+            mark: host.map_or((0, 0), |host| (host.epoch, host.sequence)),
+            changed_lsn: host.map_or(0, |host| host.changed),
+        })
+    }
+}
+
+impl State {
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connection
+            .as_ref()
+            .is_some_and(|connection| connection.peer.closed_now().is_none())
+    }
+}
+
+impl Host {
+    pub(crate) fn unchanged(host: &HostRecord) -> Precondition {
+        Precondition::HostUnchanged {
+            host: host.inventory.name.clone(),
+            lsn: host.changed,
+        }
+    }
+
+    async fn beat(&self, beat: Beat, state: &mut State) -> Result<(), Crash> {
+        state.heard_ms = self.control.monotonic_ms();
+        state.guarded = false;
+        state.beats += 1;
+        let view = self.control.view();
+        let Some(host) = view.host(&self.name) else {
+            return Ok(());
+        };
+        match host.life {
+            xce_host::HostLife::Away => return Ok(()),
+            xce_host::HostLife::Lost => {
+                // Its runs may have been given to others: it has to join again.
+                if let Some(connection) = &state.connection {
+                    connection
+                        .peer
+                        .close(CloseCode::Fenced, "this host was lost; join again");
+                }
+                return Ok(());
+            }
+            xce_host::HostLife::Up | xce_host::HostLife::Suspect => {}
+        }
+        if let Some(fact) = decide_beat(host) {
+            self.commit_host("recovered", vec![fact]).await?;
+        }
+        let status = self.control.wal.status();
+        let ack = BeatAck {
+            number: beat.number,
+            term: status.term,
+            lsn: view.lsn(),
+        };
+        self.tell(state, &ToWorker::BeatAck(ack));
+        self.judge_later(state);
+        Ok(())
+    }
+
+    /// Commits facts of this host alone; one that no longer fits is left to the next event.
+    pub(crate) async fn commit_host(&self, cause: &str, facts: Vec<HostFact>) -> Result<(), Crash> {
+        let view = self.control.view();
+        let conditions = view
+            .host(&self.name)
+            .map(|host| Self::unchanged(host))
+            .into_iter()
+            .collect();
+        let facts = facts.into_iter().map(Fact::from).collect();
+        match self.control.commit_facts(cause, conditions, facts).await {
+            Ok(_) | Err(CommitError::Stale(_)) => Ok(()),
+            Err(CommitError::Refused(refusal)) => {
+                tracing::warn!(host = %self.name, code = %refusal.code, "host fact not written");
+                Ok(())
+            }
+            Err(CommitError::Unknown) => Err(CommitError::Unknown.into()),
+        }
+    }
+
+    async fn judge(&self, state: &mut State) -> Result<(), Crash> {
+        let silent = Millis(self.control.monotonic_ms().saturating_sub(state.heard_ms));
+        let view = self.control.view();
+        let Some(host) = view.host(&self.name) else {
+            return Ok(());
+        };
+        match decide_silence(host, silent, self.control.settings.patience) {
+            Some(fact @ HostFact::Lost { .. }) => losing::lose(self, fact, state).await?,
+            Some(fact) => self.commit_host("suspected", vec![fact]).await?,
+            None => {}
+        }
+        self.judge_later(state);
+        Ok(())
+    }
+
+    pub(crate) fn judge_later(&self, state: &mut State) {
+        let now = self.control.monotonic_ms();
+        let silent = Millis(now.saturating_sub(state.heard_ms));
+        let view = self.control.view();
+        let wait = view
+            .host(&self.name)
+            .and_then(|host| next_judgement(host, silent, self.control.settings.patience));
+        match wait {
+            Some(wait) => state.timer.arm(now + wait.0, Message::Due),
+            None => state.timer.disarm(),
+        }
+    }
+
+    fn order(&self, jobs: &[JobId], state: &State) {
+        let view = self.control.view();
+        let wanted: Vec<Order> = jobs
+            .iter()
+            .filter_map(|id| view.job(*id))
+            .filter(|job| job.host.as_deref() == Some(self.name.as_str()))
+            .filter_map(|job| orders::order(&view, job, false))
+            .collect();
+        self.send(state, false, wanted, view.lsn());
+    }
+
+    pub(crate) fn send(&self, state: &State, complete: bool, orders: Vec<Order>, lsn: Lsn) {
+        if orders.is_empty() && !complete {
+            return;
+        }
+        let term = self.control.wal.status().term;
+        self.tell(
+            state,
+            &ToWorker::Orders(Orders {
+                term,
+                lsn,
+                complete,
+                orders,
+            }),
+        );
+    }
+
+    /// Tells the worker something; a connection that cannot take it is ended, since what it would
+    /// miss is told again in full when it joins.
+    pub(crate) fn tell(&self, state: &State, message: &ToWorker) {
+        let Some(connection) = &state.connection else {
+            return;
+        };
+        if let Err(error) = connection.peer.push(0, message) {
+            tracing::info!(host = %self.name, %error, "worker not told");
+            connection
+                .peer
+                .close(CloseCode::SlowPeer, "what it was to be told did not fit");
+        }
+    }
+
+    fn read(&self, read: ReadOutput, reply: Reply<Result<Output, Refusal>>, state: &mut State) {
+        state.questions.retain(|_, waiting| !waiting.is_closed());
+        let unavailable =
+            |code, text: String| Err(Refusal::new(RefusalKind::Unavailable, code, text));
+        let Some(connection) = state.connection.as_ref().filter(|_| state.is_connected()) else {
+            let text = format!(
+                "host {} does not answer, its output cannot be read now",
+                self.name
+            );
+            return reply.send(unavailable("host_unreachable", text));
+        };
+        if state.questions.len() >= QUESTIONS_MAX {
+            let text = format!(
+                "{QUESTIONS_MAX} readers wait for host {} already",
+                self.name
+            );
+            return reply.send(unavailable("overloaded", text));
+        }
+        state.next_question += 1;
+        let question = state.next_question;
+        match connection
+            .peer
+            .send(Route::request(question), &ToWorker::ReadOutput(read))
+        {
+            Ok(()) => {
+                state.questions.insert(question, reply);
+            }
+            Err(error) => reply.send(Err(error.refusal())),
+        }
+    }
+
+    async fn command(&self, asked: Asked) -> Result<(), Crash> {
+        let Asked {
+            command,
+            principal,
+            operation,
+            reply,
+        } = asked;
+        for _ in 0..DECISIONS_MAX {
+            let view = self.control.view();
+            let decided = match view.host(&self.name) {
+                None => Err(Refusal::not_found("host", &self.name)),
+                Some(host) => decide_command(host, &view, &command, &principal)
+                    .map(|(fact, text)| (Self::unchanged(host), fact, text)),
+            };
+            let (condition, fact, text) = match decided {
+                Ok(decided) => decided,
+                Err(refusal) => {
+                    reply.send(Err(refusal));
+                    return Ok(());
+                }
+            };
+            let group = self
+                .control
+                .group("host command")
+                .on_behalf(&principal, operation);
+            let group = group.given(condition).with(fact);
+            match self.control.commit(&group).await {
+                Ok(committed) => {
+                    let ids = vec![self.name.clone()];
+                    reply.send(Ok(Accepted {
+                        lsn: committed.answer.lsn,
+                        ids,
+                        text,
+                    }));
+                    return Ok(());
+                }
+                Err(CommitError::Stale(_)) => {}
+                Err(CommitError::Refused(refusal)) => {
+                    reply.send(Err(refusal));
+                    return Ok(());
+                }
+                Err(CommitError::Unknown) => {
+                    reply.send(Err(outcome_unknown()));
+                    return Err(CommitError::Unknown.into());
+                }
+            }
+        }
+        let text = format!(
+            "host {} changed faster than the command could be decided",
+            self.name
+        );
+        reply.send(Err(Refusal::new(RefusalKind::Unavailable, "busy", text)));
+        Ok(())
+    }
+}
+
+fn decide_command(
+    host: &HostRecord,
+    view: &xce_ledger::View,
+    command: &Command,
+    principal: &str,
+) -> Result<(HostFact, String), Refusal> {
+    let name = host.inventory.name.clone();
+    let by = principal.to_owned();
+    match command {
+        Command::Close(reason) => {
+            let text = format!("host {name} takes no new jobs");
+            Ok((
+                HostFact::Closed {
+                    host: name,
+                    reason: reason.clone(),
+                    by,
+                },
+                text,
+            ))
+        }
+        Command::Reopen => {
+            let text = format!("host {name} takes new jobs");
+            Ok((HostFact::Opened { host: name, by }, text))
+        }
+        Command::Remove => {
+            let jobs = jobs_on(view, &name).count();
+            if host.life == xce_host::HostLife::Up || jobs > 0 {
+                let text = format!(
+                    "host {name} is {} and holds {jobs} jobs; only a host that is lost or away \
+                     and holds none can be removed",
+                    host.life.word()
+                );
+                return Err(Refusal::refused("host_in_use", text));
+            }
+            let text = format!("host {name} is forgotten");
+            Ok((HostFact::Removed { host: name }, text))
+        }
+    }
+}
+
+fn key(name: &str) -> Key {
+    Key::new(Host::KIND, name)
+}
+
+/// Makes sure that a host's actor lives.
+pub fn ensure(control: &Arc<Control>, name: &str) {
+    let host = Host {
+        control: Arc::clone(control),
+        name: name.to_owned(),
+    };
+    // One that exists is what is wanted; at the end of the node nothing is.
+    drop(control.hosts.spawn(key(name), None, host));
+}
+
+/// Lets a host's actor go.
+pub fn release(control: &Control, name: &str) {
+    // One that does not exist needs nothing.
+    drop(control.hosts.stop(&key(name)));
+}
+
+/// The address of a host's actor.
+pub fn address(control: &Control, name: &str) -> Option<xce_runtime::Address<Message>> {
+    control.hosts.address(&key(name))
+}
+
+/// Tells a host's actor that its worker has to be told of jobs.
+pub fn order(control: &Control, name: &str, jobs: Vec<JobId>) {
+    // One that is down sends everything when it starts; one that is overloaded must do the same.
+    let delivered =
+        address(control, name).is_some_and(|host| host.cast(Message::Order(jobs)).is_ok());
+    if !delivered && let Some(connection) = control.connections.get(name) {
+        connection
+            .peer
+            .close(CloseCode::SlowPeer, "orders did not fit; join again");
+    }
+}
+
+/// Sends one order that follows from no state.
+///
+/// # Errors
+/// `host_unreachable` where the host's actor cannot take it.
+pub fn send_order(control: &Control, name: &str, order: Order) -> Result<(), Refusal> {
+    let delivered = address(control, name)
+        .is_some_and(|host| host.cast(Message::Send(Box::new(order))).is_ok());
+    if delivered && control.connections.get(name).is_some() {
+        return Ok(());
+    }
+    let text = format!("host {name} does not answer");
+    Err(Refusal::new(
+        RefusalKind::Unavailable,
+        "host_unreachable",
+        text,
+    ))
+}
+
+/// Gives a host's actor, which is started where need be, the connection of its worker.
+pub fn connect(control: &Arc<Control>, name: &str, connection: Arc<Connection>) {
+    let (control, name) = (Arc::clone(control), name.to_owned());
+    xce_runtime::Task::spawn(async move {
+        ensure(&control, &name);
+        let deadline = tokio::time::Instant::now() + crate::job::COMMAND_WITHIN;
+        while tokio::time::Instant::now() < deadline {
+            let host = address(&control, &name);
+            let told = host.map(|host| host.cast(Message::Connected(Arc::clone(&connection))));
+            if let Some(Ok(())) = told {
+                return;
+            }
+            tokio::time::sleep(crate::control::RESTART_PAUSE).await;
+        }
+        connection
+            .peer
+            .close(CloseCode::Refused, "the host's actor could not be reached");
+    })
+    .detach();
+}

@@ -1,0 +1,147 @@
+//! A worker joins: its host is up, its facts are taken up where they were committed, and it is told
+//! of every run that is wanted.
+
+use std::sync::Arc;
+
+use xce_host::HostLife;
+use xce_host::rules::decide_join;
+use xce_ledger::{Fact, Precondition, View};
+use xce_link::CloseCode;
+use xce_model::{Refusal, RefusalKind};
+use xce_replica::rules::decide_host_lost;
+use xce_replica::wire::ReportsCommitted;
+use xce_runtime::Crash;
+use xce_session::worker_wire::ToWorker;
+
+use crate::connections::Connection;
+use crate::control::CommitError;
+use crate::host::{Host, State};
+use crate::job::DECISIONS_MAX;
+use crate::orders;
+use crate::reading::jobs_on;
+
+/// Lets a worker join, or refuses it in words.
+///
+/// # Errors
+/// The actor must end: the outcome of a write is unknown.
+pub async fn join(
+    host: &Host,
+    connection: Arc<Connection>,
+    state: &mut State,
+) -> Result<(), Crash> {
+    match decide_and_commit(host, &connection, state).await {
+        Ok(()) => {}
+        Err(CommitError::Unknown) => return Err(CommitError::Unknown.into()),
+        Err(CommitError::Stale(text)) => {
+            refuse(
+                &connection,
+                &Refusal::new(RefusalKind::Unavailable, "busy", text),
+            );
+            return Ok(());
+        }
+        Err(CommitError::Refused(refusal)) => {
+            refuse(&connection, &refusal);
+            return Ok(());
+        }
+    }
+    if let Some(earlier) = host.control.connections.put(Arc::clone(&connection))
+        && earlier.session != connection.session
+    {
+        earlier.peer.close(
+            CloseCode::Fenced,
+            "a newer connection of this worker took over",
+        );
+    }
+    state.connection = Some(Arc::clone(&connection));
+    state.heard_ms = host.control.monotonic_ms();
+    let view = host.control.view();
+    let Some(record) = view.host(&host.name) else {
+        return Ok(());
+    };
+    let epoch = connection.join.epoch;
+    let sequence = if record.epoch == epoch {
+        record.sequence
+    } else {
+        0
+    };
+    host.tell(
+        state,
+        &ToWorker::Joined(ReportsCommitted { epoch, sequence }),
+    );
+    let wanted = jobs_on(&view, &host.name)
+        .filter_map(|job| orders::order(&view, job, true))
+        .collect();
+    host.send(state, true, wanted, view.lsn());
+    host.judge_later(state);
+    tracing::info!(host = %host.name, session = connection.session.0, "worker joined");
+    Ok(())
+}
+
+fn refuse(connection: &Connection, refusal: &Refusal) {
+    tracing::warn!(host = %connection.join.inventory.name, code = %refusal.code, "join refused");
+    // Both ends are told: in words on the stream, and by the reason of the close.
+    drop(connection.peer.push(0, &ToWorker::Refused(refusal.clone())));
+    let (peer, text) = (connection.peer.clone(), refusal.text.clone());
+    xce_runtime::Task::spawn(async move {
+        peer.finish().await;
+        peer.close(CloseCode::Refused, &text);
+    })
+    .detach();
+}
+
+async fn decide_and_commit(
+    host: &Host,
+    connection: &Connection,
+    state: &State,
+) -> Result<(), CommitError> {
+    let inventory = &connection.join.inventory;
+    let connected = state
+        .connection
+        .as_ref()
+        .filter(|_| state.is_connected())
+        .map(|connection| connection.join.inventory.incarnation);
+    let mut stale = String::new();
+    for _ in 0..DECISIONS_MAX {
+        let view = host.control.view();
+        let known = view.host(&host.name).map(Arc::as_ref);
+        let fact = decide_join(known, connected, inventory).map_err(CommitError::Refused)?;
+        if let Some(known) = known
+            && known.life == HostLife::Up
+            && known.inventory == *inventory
+        {
+            return Ok(());
+        }
+        let lsn = known.map_or(0, |known| known.changed);
+        let mut conditions = vec![Precondition::HostUnchanged {
+            host: host.name.clone(),
+            lsn,
+        }];
+        let mut facts = vec![Fact::from(fact)];
+        if known.is_some_and(|known| known.inventory.incarnation != inventory.incarnation) {
+            lose_jobs(host, &view, &mut conditions, &mut facts);
+        }
+        match host.control.commit_facts("join", conditions, facts).await {
+            Ok(_) => return Ok(()),
+            Err(CommitError::Stale(text)) => stale = text,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(CommitError::Stale(stale))
+}
+
+/// What the loss of a host means for the jobs that hold it, in the same group.
+pub fn lose_jobs(
+    host: &Host,
+    view: &View,
+    conditions: &mut Vec<Precondition>,
+    facts: &mut Vec<Fact>,
+) {
+    for job in jobs_on(view, &host.name) {
+        conditions.push(Precondition::JobUnchanged {
+            job: job.id,
+            lsn: job.changed,
+        });
+        let lost = decide_host_lost(job, host.control.now(), host.control.wall());
+        facts.push(lost.into());
+    }
+}

@@ -1,0 +1,184 @@
+//! Facts of a worker: decided in the order of its spool, committed together with the mark that says
+//! how far they are, and only then acknowledged. So each counts exactly once.
+
+use std::collections::BTreeMap;
+
+use xce_host::HostFact;
+use xce_host::rules::decide_launch_failed;
+use xce_ledger::{Fact, Precondition, View};
+use xce_model::{ClusterTime, JobId, Lsn};
+use xce_replica::JobRecord;
+use xce_replica::rules::{Verdict, decide_report};
+use xce_replica::wire::{Happened, Reports, ReportsCommitted};
+use xce_runtime::Crash;
+use xce_session::worker_wire::ToWorker;
+
+use crate::control::CommitError;
+use crate::host::{Host, State};
+use crate::job::DECISIONS_MAX;
+
+/// Takes a batch of facts.
+///
+/// # Errors
+/// The actor must end: the outcome of a write is unknown. The worker sends the facts again.
+pub async fn take(host: &Host, batch: Reports, state: &mut State) -> Result<(), Crash> {
+    let Some(connection) = state.connection.clone() else {
+        return Ok(());
+    };
+    let Some(last) = batch.reports.last().map(|report| report.sequence) else {
+        return Ok(());
+    };
+    for _ in 0..DECISIONS_MAX {
+        let view = host.control.view();
+        let Some(decided) = decide(&view, host, &batch, connection.join.inventory.incarnation)
+        else {
+            return Ok(());
+        };
+        let committed = if decided.facts.is_empty() {
+            Ok(())
+        } else {
+            let conditions = decided.conditions;
+            host.control
+                .commit_facts("reports", conditions, decided.facts)
+                .await
+                .map(drop)
+        };
+        match committed {
+            Ok(()) => {
+                state.reports += batch.reports.len() as u64;
+                state.stale += decided.stale;
+                let committed = ReportsCommitted {
+                    epoch: batch.epoch,
+                    sequence: last,
+                };
+                host.tell(state, &ToWorker::Committed(committed));
+                return Ok(());
+            }
+            Err(CommitError::Stale(_)) => {}
+            Err(CommitError::Refused(refusal)) => {
+                tracing::warn!(host = %host.name, code = %refusal.code, "worker's facts not written");
+                break;
+            }
+            Err(CommitError::Unknown) => return Err(CommitError::Unknown.into()),
+        }
+    }
+    // Not taken: the worker keeps them and sends them again when it has joined again.
+    connection.peer.close(
+        xce_link::CloseCode::Refused,
+        "facts not taken now; join again",
+    );
+    Ok(())
+}
+
+struct Decided {
+    conditions: Vec<Precondition>,
+    facts: Vec<Fact>,
+    stale: u64,
+}
+
+/// Jobs as they are after the facts of this batch so far, with the position that was read.
+type Touched = BTreeMap<JobId, (Option<JobRecord>, Lsn)>;
+
+fn decide(
+    view: &View,
+    host: &Host,
+    batch: &Reports,
+    incarnation: xce_model::Incarnation,
+) -> Option<Decided> {
+    let record = view.host(&host.name)?;
+    if record.inventory.incarnation != incarnation {
+        return None;
+    }
+    let mark = if record.epoch == batch.epoch {
+        record.sequence
+    } else {
+        0
+    };
+    let now = host.control.now();
+    let mut touched: Touched = BTreeMap::new();
+    let mut facts = Vec::new();
+    let mut stale = 0;
+    let mut launch_failures = record.launch_failures;
+    let mut last = mark;
+    for report in batch.reports.iter().filter(|report| report.sequence > mark) {
+        last = last.max(report.sequence);
+        let id = report.run.job;
+        let (job, _) = touched.entry(id).or_insert_with(|| {
+            let job = view.job(id).map(|job| (**job).clone());
+            let lsn = job.as_ref().map_or(0, |job| job.changed);
+            (job, lsn)
+        });
+        let verdict = decide_report(job.as_ref(), &host.name, report, now);
+        let Verdict::Facts(decided) = verdict else {
+            stale += 1;
+            continue;
+        };
+        apply(job.as_mut(), &decided, now, view.lsn());
+        facts.extend(decided.into_iter().map(Fact::from));
+        facts.extend(of_the_host(record, &report.what, &mut launch_failures).map(Fact::from));
+    }
+    if last > mark {
+        let (name, epoch) = (host.name.clone(), batch.epoch);
+        facts.push(
+            HostFact::Marked {
+                host: name,
+                epoch,
+                sequence: last,
+            }
+            .into(),
+        );
+    }
+    let mut conditions = vec![Precondition::HostMark {
+        host: host.name.clone(),
+        incarnation,
+        epoch: record.epoch,
+        sequence: record.sequence,
+    }];
+    conditions.extend(
+        touched.into_iter().filter_map(|(job, (known, lsn))| {
+            known.map(|_| Precondition::JobUnchanged { job, lsn })
+        }),
+    );
+    Some(Decided {
+        conditions,
+        facts,
+        stale,
+    })
+}
+
+fn apply(job: Option<&mut JobRecord>, facts: &[xce_replica::JobFact], now: ClusterTime, lsn: Lsn) {
+    let Some(job) = job else { return };
+    for fact in facts {
+        job.apply(fact, now, lsn);
+    }
+}
+
+/// What a report about a run says of the host itself.
+fn of_the_host(
+    record: &xce_host::HostRecord,
+    what: &Happened,
+    failures: &mut u32,
+) -> std::vec::IntoIter<HostFact> {
+    let facts = match what {
+        Happened::LaunchFailed { text } => {
+            let mut now = record.clone();
+            now.launch_failures = *failures;
+            *failures += 1;
+            decide_launch_failed(&now, text)
+        }
+        Happened::Started { .. } if *failures > 0 => {
+            *failures = 0;
+            vec![HostFact::LaunchSucceeded {
+                host: record.inventory.name.clone(),
+            }]
+        }
+        Happened::Started { .. }
+        | Happened::Ready
+        | Happened::NotReady { .. }
+        | Happened::Restarting { .. }
+        | Happened::Ended { .. }
+        | Happened::Suspended
+        | Happened::Resumed => Vec::new(),
+    };
+    facts.into_iter()
+}

@@ -1,0 +1,91 @@
+//! Answers to what clients ask.
+//!
+//! A read answers from the committed state at once. A change goes to the actor that owns what it
+//! changes, under the caller's operation id.
+
+mod actors;
+mod cluster;
+mod hosts;
+mod jobs;
+mod services;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use xce_ledger::Operation;
+use xce_link::Principal;
+use xce_model::{Lsn, Refusal, RefusalKind};
+use xce_session::wire::{Accepted, Ask, Reply, Request};
+
+use crate::control::{CommitError, Control, operation, outcome_unknown};
+
+/// Longest wait of a read for the position that it asks for. Source: as for commands.
+const POSITION_WITHIN: Duration = crate::job::COMMAND_WITHIN;
+
+/// Who asks, and under which operation.
+struct Caller<'a> {
+    control: &'a Arc<Control>,
+    principal: &'a Principal,
+    operation: Option<Operation>,
+}
+
+impl Caller<'_> {
+    /// The answer to an operation that was carried out before, also where what it changed is gone.
+    fn remembered(&self) -> Option<Reply> {
+        let operation = self.operation?;
+        let answer = self.control.view().answer(self.name(), operation.id)?;
+        Some(Reply::Accepted(Accepted {
+            lsn: answer.lsn,
+            ids: Vec::new(),
+            text: "was carried out before".to_owned(),
+        }))
+    }
+
+    fn name(&self) -> &str {
+        &self.principal.name
+    }
+}
+
+/// Answers one request.
+pub async fn answer(control: &Arc<Control>, principal: &Principal, request: Request) -> Reply {
+    if let Err(refusal) = reach(control, request.at_least).await {
+        return Reply::Refused(refusal);
+    }
+    let operation = operation(request.operation, request.at_least);
+    let caller = Caller {
+        control,
+        principal,
+        operation,
+    };
+    let answered = match request.ask {
+        Ask::Service(ask) => services::answer(&caller, ask).await,
+        Ask::Job(ask) => jobs::answer(&caller, ask).await,
+        Ask::Host(ask) => hosts::answer(&caller, ask).await,
+        Ask::Actor(ask) => actors::answer(&caller, ask).await,
+        Ask::Cluster(ask) => cluster::answer(&caller, ask).await,
+    };
+    answered.unwrap_or_else(Reply::Refused)
+}
+
+/// Waits until the committed state is at least as new as a position.
+async fn reach(control: &Control, position: Lsn) -> Result<(), Refusal> {
+    let mut published = control.published.clone();
+    let reached = published.wait_for(|lsn| *lsn >= position);
+    match tokio::time::timeout(POSITION_WITHIN, reached).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(_)) | Err(_) => {
+            let here = control.view().lsn();
+            let text = format!("this controller is at position {here}, not yet at {position}");
+            Err(Refusal::new(RefusalKind::Unavailable, "behind", text))
+        }
+    }
+}
+
+/// What a client is told of a change that was not committed.
+fn refusal_of(error: CommitError) -> Refusal {
+    match error {
+        CommitError::Stale(text) => Refusal::refused("conflict", text),
+        CommitError::Refused(refusal) => refusal,
+        CommitError::Unknown => outcome_unknown(),
+    }
+}

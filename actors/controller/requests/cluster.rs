@@ -1,0 +1,115 @@
+//! The cluster itself: status, audit, sessions.
+
+use xce_host::HostLife;
+use xce_model::{JobState, Refusal, RefusalKind, SessionId};
+use xce_session::wire::{AskCluster, ClusterView, Reply};
+
+use super::Caller;
+
+pub async fn answer(caller: &Caller<'_>, ask: AskCluster) -> Result<Reply, Refusal> {
+    match ask {
+        AskCluster::Status => Ok(Reply::Cluster(Box::new(status(caller)))),
+        AskCluster::Audit => audit(caller).await,
+        AskCluster::Sessions => Ok(Reply::Sessions(caller.control.sessions.views())),
+        AskCluster::Session(id) => match caller.control.sessions.view(SessionId(id)) {
+            Some(session) => Ok(Reply::Sessions(vec![session])),
+            None => Err(Refusal::not_found("session", id)),
+        },
+        AskCluster::Watch(_) => Err(Refusal::new(
+            RefusalKind::Usage,
+            "malformed_request",
+            "a watch is a request of its session",
+        )),
+    }
+}
+
+fn status(caller: &Caller<'_>) -> ClusterView {
+    let control = caller.control;
+    let view = control.view();
+    let wal = control.wal.status();
+    let count = |life| {
+        view.hosts()
+            .values()
+            .filter(|host| host.life == life)
+            .count()
+    };
+    let pending: usize = view.pending().values().map(imbl::OrdSet::len).sum();
+    let live = view
+        .jobs()
+        .values()
+        .filter(|job| !job.state.is_terminal())
+        .count();
+    let waiting: u64 = view
+        .arrays()
+        .values()
+        .map(|array| array.pending.count())
+        .sum();
+    let held = view
+        .jobs()
+        .values()
+        .filter(|job| job.state == JobState::Held)
+        .count();
+    let mut alarms: Vec<String> = wal.alarm.iter().cloned().collect();
+    alarms.extend(
+        view.hosts()
+            .values()
+            .filter(|host| host.closed.is_some())
+            .map(|host| {
+                let reason = host
+                    .closed
+                    .as_ref()
+                    .map_or("", |closed| closed.reason.as_str());
+                format!("host {} is closed: {reason}", host.inventory.name)
+            }),
+    );
+    ClusterView {
+        cluster: control.settings.cluster.to_string(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        role: "primary".to_owned(),
+        term: wal.term,
+        lsn: view.lsn(),
+        time_ms: control.now().0,
+        services: view.services().len() as u64,
+        jobs: live as u64 + waiting,
+        pending: (pending + held) as u64,
+        hosts_up: u32::try_from(count(HostLife::Up)).unwrap_or(u32::MAX),
+        hosts: u32::try_from(view.hosts().len()).unwrap_or(u32::MAX),
+        sessions: u32::try_from(control.sessions.connected()).unwrap_or(u32::MAX),
+        pid: std::process::id(),
+        alarms,
+        wal: figures(&wal),
+    }
+}
+
+/// Recounts the whole ledger, on a thread of its own: it may take a while and blocks nobody.
+async fn audit(caller: &Caller<'_>) -> Result<Reply, Refusal> {
+    let view = caller.control.view();
+    let found = tokio::task::spawn_blocking(move || {
+        let findings = xce_ledger::audit(&view);
+        findings
+            .iter()
+            .map(|finding| format!("{}: {}", finding.code, finding.text))
+            .collect()
+    });
+    let failed = |error: tokio::task::JoinError| {
+        Refusal::new(RefusalKind::Unavailable, "audit_failed", error.to_string())
+    };
+    found.await.map(Reply::Findings).map_err(failed)
+}
+
+fn figures(wal: &xce_wal::WalStatus) -> Vec<(String, String)> {
+    let disk = wal
+        .disk_mode
+        .map_or_else(|| "memory".to_owned(), |mode| format!("{mode:?}"));
+    [
+        ("disk_mode", disk),
+        ("last_lsn", wal.last_lsn.to_string()),
+        ("entries", wal.entries.to_string()),
+        ("groups", wal.groups.to_string()),
+        ("syncs", wal.syncs.to_string()),
+        ("queue_groups", wal.queue_groups.to_string()),
+        ("snapshot_lsn", wal.snapshot_lsn.to_string()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}

@@ -1,0 +1,171 @@
+//! Services: create, read, and commands for their actors.
+
+use xce_ledger::{Created, Precondition};
+use xce_model::spec::ServiceSpec;
+use xce_model::{OperationId, Refusal, ServiceId};
+use xce_service::ServiceFact;
+use xce_service::rules::{Command, Which, check_spec};
+use xce_session::wire::{Accepted, AskService, Reply, ServiceName};
+
+use super::{Caller, refusal_of};
+use crate::views::Seer;
+use crate::{checking, service};
+
+pub async fn answer(caller: &Caller<'_>, ask: AskService) -> Result<Reply, Refusal> {
+    match ask {
+        AskService::Create(spec) => create(caller, *spec).await,
+        AskService::List { project } => Ok(Reply::Services(list(caller, project.as_deref()))),
+        AskService::Show(name) => show(caller, &name),
+        AskService::Explain(name) => explain(caller, &name),
+        AskService::Kill { name, index } => {
+            let cause = xce_model::Cause::TermOwner;
+            command(
+                caller,
+                &name,
+                Command::Kill {
+                    which: Which::Index(index),
+                    cause,
+                },
+                "kill",
+            )
+            .await
+        }
+        AskService::Scale {
+            name,
+            desired,
+            remove,
+        } => command(caller, &name, Command::Scale { desired, remove }, "scale").await,
+        AskService::Delete(name) => command(caller, &name, Command::Delete, "delete").await,
+        AskService::Update { spec, take_count } => update(caller, *spec, take_count).await,
+        AskService::Pause(name) => command(caller, &name, Command::Pause, "pause").await,
+        AskService::Resume(name) => command(caller, &name, Command::Resume, "resume").await,
+        AskService::Rollback { name, to } => {
+            command(caller, &name, Command::Rollback { to }, "rollback").await
+        }
+        AskService::Restart(name) => command(caller, &name, Command::Restart, "restart").await,
+    }
+}
+
+fn check(caller: &Caller<'_>, spec: &ServiceSpec) -> Result<(), Refusal> {
+    check_spec(spec)?;
+    checking::template(caller.principal, &spec.template)
+}
+
+async fn create(caller: &Caller<'_>, spec: ServiceSpec) -> Result<Reply, Refusal> {
+    check(caller, &spec)?;
+    let (name, project) = (spec.name.clone(), spec.project.clone());
+    let control = caller.control;
+    let room = Precondition::Room {
+        jobs: u64::from(spec.replicas.unwrap_or(1)),
+    };
+    let free = Precondition::NameFree {
+        project,
+        name: name.clone(),
+    };
+    let fact = ServiceFact::Created {
+        spec: Box::new(spec),
+        author: caller.name().to_owned(),
+        operation: caller
+            .operation
+            .map_or_else(OperationId::default, |operation| operation.id),
+    };
+    let group = control
+        .group("create")
+        .on_behalf(caller.name(), caller.operation)
+        .given(free)
+        .given(room)
+        .with(fact);
+    let committed = control.commit(&group).await.map_err(refusal_of)?;
+    let id = committed
+        .answer
+        .created
+        .iter()
+        .find_map(|created| match created {
+            Created::Service(id) => Some(*id),
+            Created::Job(_) | Created::Replicas { .. } | Created::Session(_) => None,
+        });
+    let text = format!("service {name} created");
+    let ids = id.map(|id| id.to_string()).into_iter().collect();
+    Ok(Reply::Accepted(Accepted {
+        lsn: committed.answer.lsn,
+        ids,
+        text,
+    }))
+}
+
+fn find(caller: &Caller<'_>, name: &ServiceName) -> Result<ServiceId, Refusal> {
+    let view = caller.control.view();
+    match view.service_named(&name.project, &name.name) {
+        Some(service) => Ok(service.id),
+        None => {
+            let shown: String = name
+                .name
+                .chars()
+                .take(64)
+                .flat_map(char::escape_default)
+                .collect();
+            Err(Refusal::not_found(
+                "service",
+                format_args!("{shown}` in project `{}", name.project),
+            ))
+        }
+    }
+}
+
+fn list(caller: &Caller<'_>, project: Option<&str>) -> Vec<xce_service::view::ServiceView> {
+    let view = caller.control.view();
+    let seer = Seer::new(&view, caller.control.times());
+    view.services()
+        .values()
+        .filter(|service| project.is_none_or(|project| service.project == project))
+        .filter_map(|service| seer.service(service.id))
+        .collect()
+}
+
+fn show(caller: &Caller<'_>, name: &ServiceName) -> Result<Reply, Refusal> {
+    let id = find(caller, name)?;
+    let view = caller.control.view();
+    let shown = Seer::new(&view, caller.control.times()).service(id);
+    Ok(Reply::Services(shown.into_iter().collect()))
+}
+
+fn explain(caller: &Caller<'_>, name: &ServiceName) -> Result<Reply, Refusal> {
+    let id = find(caller, name)?;
+    let view = caller.control.view();
+    Ok(Reply::Lines(
+        Seer::new(&view, caller.control.times()).explain(id),
+    ))
+}
+
+async fn command(
+    caller: &Caller<'_>,
+    name: &ServiceName,
+    command: Command,
+    cause: &'static str,
+) -> Result<Reply, Refusal> {
+    if let Some(answer) = caller.remembered() {
+        return Ok(answer);
+    }
+    let id = find(caller, name)?;
+    let (principal, operation) = (caller.name(), caller.operation);
+    service::command(caller.control, id, command, cause, principal, operation)
+        .await
+        .map(Reply::Accepted)
+}
+
+async fn update(
+    caller: &Caller<'_>,
+    spec: ServiceSpec,
+    take_count: bool,
+) -> Result<Reply, Refusal> {
+    check(caller, &spec)?;
+    let name = ServiceName {
+        project: spec.project.clone(),
+        name: spec.name.clone(),
+    };
+    let update = Command::Update {
+        spec: Box::new(spec),
+        take_count,
+    };
+    command(caller, &name, update, "update").await
+}

@@ -1,0 +1,364 @@
+//! A service's actor: decides whenever something that concerns it was committed, and on commands.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use xce_ledger::{Fact, Operation, Precondition, View as LedgerView};
+use xce_model::{ClusterTime, Lsn, OperationId, Refusal, RefusalKind, ServiceId};
+use xce_runtime::{CallError, Context, Crash, Entity, Key, Reply, Timer, Trigger, View};
+use xce_service::rules::{
+    Answer, Author, Change, Effect, Event, ServiceDecision, Situation, decide,
+};
+use xce_session::wire::Accepted;
+
+use crate::control::{CommitError, Control, RESTART_PAUSE, outcome_unknown};
+use crate::job::DECISIONS_MAX;
+use crate::reading::{condition_of, replicas_of};
+
+/// Most decisions in a row without looking into the mailbox.
+/// Source: derived; a rollout step a decision, far above what one event leads to.
+const STEPS_MAX: u32 = 64;
+/// How long a caller waits for a command. Source: as for jobs.
+const COMMAND_WITHIN: Duration = crate::job::COMMAND_WITHIN;
+
+/// The actor.
+pub struct Service {
+    /// Shared parts.
+    pub control: Arc<Control>,
+    /// Which service.
+    pub id: ServiceId,
+}
+
+/// What it is told.
+pub enum Message {
+    /// Something that concerns it was committed.
+    Look,
+    /// A delay ended.
+    Due(Trigger),
+    /// A command of a user.
+    Command(Box<Asked>),
+}
+
+/// A command with who gave it.
+pub struct Asked {
+    /// What is wanted.
+    pub command: xce_service::rules::Command,
+    /// Name of the event, for journal and audit trail.
+    pub cause: &'static str,
+    /// Who wants it.
+    pub principal: String,
+    /// Its name for ever.
+    pub operation: Option<Operation>,
+    /// Where the answer goes.
+    pub reply: Reply<Result<Accepted, Refusal>>,
+}
+
+/// What one incarnation knows.
+pub struct State {
+    timer: Timer<Message>,
+    decisions: u64,
+}
+
+impl Entity for Service {
+    type Message = Message;
+    type State = State;
+    const KIND: &'static str = "service";
+
+    async fn recover(&self, context: &Context<Message>) -> Result<State, Crash> {
+        self.control.wal.barrier().await?;
+        let timer = Timer::new(context.address().clone(), Arc::clone(context.clock()));
+        let mut state = State {
+            timer,
+            decisions: 0,
+        };
+        self.settle(&mut state, Event::Changed).await?;
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        _context: &Context<Message>,
+        message: Message,
+        state: &mut State,
+    ) -> Result<(), Crash> {
+        match message {
+            Message::Look => self.settle(state, Event::Changed).await,
+            Message::Due(trigger) if state.timer.accept(trigger) => {
+                self.settle(state, Event::Timer).await
+            }
+            Message::Due(_) => Ok(()),
+            Message::Command(asked) => {
+                self.command(*asked).await?;
+                self.settle(state, Event::Changed).await
+            }
+        }
+    }
+
+    fn view(&self, state: &State) -> View {
+        let view = self.control.view();
+        match crate::views::Seer::new(&view, self.control.times()).service(self.id) {
+            Some(seen) => View::of(&Seen {
+                decisions: state.decisions,
+                service: seen,
+            }),
+            None => View::empty(),
+        }
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Seen {
+    decisions: u64,
+    service: xce_service::view::ServiceView,
+}
+
+enum Step {
+    Committed(Accepted),
+    Nothing(Accepted),
+    Stale,
+    Refused(Refusal),
+}
+
+impl Service {
+    /// Decides until nothing comes out any more.
+    async fn settle(&self, state: &mut State, first: Event) -> Result<(), Crash> {
+        let mut event = first;
+        for _ in 0..STEPS_MAX {
+            let wake = &mut None;
+            let step = self.step(event.clone(), OWN, wake).await?;
+            if let Some(at) = wake.take() {
+                state.timer.arm(self.control.monotonic_of(at), Message::Due);
+            }
+            match step {
+                Step::Committed(_) => state.decisions += 1,
+                Step::Stale => {}
+                Step::Nothing(_) => return Ok(()),
+                Step::Refused(refusal) => {
+                    tracing::warn!(service = %self.id, code = %refusal.code, "decision not written");
+                    // Written again when there is space or the load is gone: look once more then.
+                    let retry = self.control.monotonic_ms() + 1000;
+                    state.timer.arm(retry, Message::Due);
+                    return Ok(());
+                }
+            }
+            event = Event::Changed;
+        }
+        look(&self.control, self.id);
+        Ok(())
+    }
+
+    async fn command(&self, asked: Asked) -> Result<(), Crash> {
+        let Asked {
+            command,
+            cause,
+            principal,
+            operation,
+            reply,
+        } = asked;
+        for _ in 0..DECISIONS_MAX {
+            let author = Author {
+                user: principal.clone(),
+                operation: operation.map_or_else(OperationId::default, |operation| operation.id),
+            };
+            let event = Event::Command(Box::new(command.clone()), author);
+            let by = Behalf {
+                cause,
+                principal: &principal,
+                operation,
+            };
+            match self.step(event, by, &mut None).await {
+                Ok(Step::Committed(accepted) | Step::Nothing(accepted)) => {
+                    reply.send(Ok(accepted));
+                    return Ok(());
+                }
+                Ok(Step::Refused(refusal)) => {
+                    reply.send(Err(refusal));
+                    return Ok(());
+                }
+                Ok(Step::Stale) => {}
+                Err(crash) => {
+                    reply.send(Err(outcome_unknown()));
+                    return Err(crash);
+                }
+            }
+        }
+        let text = "the service changed faster than the command could be decided; try again";
+        reply.send(Err(Refusal::new(RefusalKind::Unavailable, "busy", text)));
+        Ok(())
+    }
+
+    /// Decides once and persists what was decided.
+    async fn step(
+        &self,
+        event: Event,
+        by: Behalf<'_>,
+        wake: &mut Option<ClusterTime>,
+    ) -> Result<Step, Crash> {
+        let view = self.control.view();
+        let decision = match self.decide(&view, event) {
+            Ok(decision) => decision,
+            Err(refusal) => return Ok(Step::Refused(refusal)),
+        };
+        let decision = match decision.release_empty() {
+            Ok((effects, answer)) => {
+                take_wake(effects, wake);
+                return Ok(Step::Nothing(self.accepted(view.lsn(), answer)));
+            }
+            Err(decision) => decision,
+        };
+        let (changes, pending) = decision.into_facts();
+        let mut group = self
+            .control
+            .group(by.cause)
+            .on_behalf(by.principal, by.operation);
+        group.preconditions = self.conditions(&view, &changes);
+        group.facts = changes
+            .into_iter()
+            .map(|change| match change {
+                Change::Service(fact) => Fact::from(fact),
+                Change::Job(fact) => Fact::from(fact),
+            })
+            .collect();
+        let committed = match self.control.commit(&group).await {
+            Ok(committed) => committed,
+            Err(CommitError::Stale(_)) => return Ok(Step::Stale),
+            Err(CommitError::Refused(refusal)) => return Ok(Step::Refused(refusal)),
+            Err(CommitError::Unknown) => return Err(CommitError::Unknown.into()),
+        };
+        let (effects, answer) = pending.release(&committed.receipt);
+        take_wake(effects, wake);
+        Ok(Step::Committed(self.accepted(committed.answer.lsn, answer)))
+    }
+
+    fn decide(&self, view: &LedgerView, event: Event) -> Result<ServiceDecision, Refusal> {
+        let service = view
+            .service(self.id)
+            .ok_or_else(|| Refusal::not_found("service", self.id))?;
+        let replicas = replicas_of(view, self.id);
+        let life = |host: &str| view.host(host).map(|host| host.life);
+        let (now, wall) = (self.control.now(), self.control.wall());
+        decide(
+            &Situation {
+                service,
+                replicas: &replicas,
+                life: &life,
+                now,
+                wall,
+            },
+            event,
+        )
+    }
+
+    /// A decision holds as long as the service and the jobs that it changes are as it read them.
+    fn conditions(&self, view: &LedgerView, changes: &[Change]) -> Vec<Precondition> {
+        let lsn = view.service(self.id).map_or(0, |service| service.changed);
+        let mut conditions = vec![Precondition::ServiceUnchanged {
+            service: self.id,
+            lsn,
+        }];
+        conditions.extend(changes.iter().filter_map(|change| match change {
+            Change::Service(_) => None,
+            Change::Job(fact) => condition_of(view, fact),
+        }));
+        conditions
+    }
+
+    fn accepted(&self, lsn: Lsn, answer: Answer) -> Accepted {
+        let text = match answer {
+            Answer::Nothing => String::new(),
+            Answer::NoChange { text } | Answer::Accepted { text } => text,
+        };
+        Accepted {
+            lsn,
+            ids: vec![self.id.to_string()],
+            text,
+        }
+    }
+}
+
+/// On whose behalf something is decided, and why.
+#[derive(Clone, Copy)]
+struct Behalf<'a> {
+    cause: &'static str,
+    principal: &'a str,
+    operation: Option<Operation>,
+}
+
+/// The service's own care for its replicas.
+const OWN: Behalf<'static> = Behalf {
+    cause: "changed",
+    principal: "",
+    operation: None,
+};
+
+fn take_wake(effects: Vec<Effect>, wake: &mut Option<ClusterTime>) {
+    for effect in effects {
+        match effect {
+            Effect::WakeAt(at) => *wake = Some(at),
+        }
+    }
+}
+
+/// The key of a service's actor.
+pub fn key(id: ServiceId) -> Key {
+    Key::numbered(Service::KIND, id.0)
+}
+
+/// Tells a service's actor to look; it is started where need be, and let go when it is deleted.
+pub fn look(control: &Arc<Control>, id: ServiceId) {
+    if control.view().service(id).is_none() {
+        // One that does not exist needs nothing.
+        drop(control.services.stop(&key(id)));
+        return;
+    }
+    match control.services.address::<Message>(&key(id)) {
+        // One that is down looks when it starts; a full mailbox holds a look already.
+        Some(address) => drop(address.cast(Message::Look)),
+        None => {
+            let service = Service {
+                control: Arc::clone(control),
+                id,
+            };
+            drop(control.services.spawn(key(id), None, service));
+        }
+    }
+}
+
+/// Gives a command to a service's actor.
+///
+/// # Errors
+/// The command's refusal; `outcome_unknown` where the actor died with it.
+pub async fn command(
+    control: &Arc<Control>,
+    id: ServiceId,
+    command: xce_service::rules::Command,
+    cause: &'static str,
+    principal: &str,
+    operation: Option<Operation>,
+) -> Result<Accepted, Refusal> {
+    let deadline = tokio::time::Instant::now() + COMMAND_WITHIN;
+    while tokio::time::Instant::now() < deadline {
+        look(control, id);
+        let Some(address) = control.services.address::<Message>(&key(id)) else {
+            tokio::time::sleep(RESTART_PAUSE).await;
+            continue;
+        };
+        let (command, principal) = (command.clone(), principal.to_owned());
+        let asked = |reply| {
+            Message::Command(Box::new(Asked {
+                command,
+                cause,
+                principal,
+                operation,
+                reply,
+            }))
+        };
+        match address.call(asked, COMMAND_WITHIN).await {
+            Ok(answer) => return answer,
+            Err(CallError::NotDelivered(_)) => tokio::time::sleep(RESTART_PAUSE).await,
+            Err(CallError::Unknown(_)) => return Err(outcome_unknown()),
+        }
+    }
+    let text = format!("the actor of service {id} could not be reached; try again");
+    Err(Refusal::new(RefusalKind::Unavailable, "busy", text))
+}

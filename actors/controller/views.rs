@@ -1,0 +1,285 @@
+//! What users see, put together from the ledger's view.
+
+use std::cell::RefCell;
+use std::cmp::Ordering;
+use std::iter::Peekable;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use xce_host::HostRecord;
+use xce_host::view::{HostView, InUse};
+use xce_ledger::{ArrayRecord, View};
+use xce_model::{ClusterTime, JobId, JobState, ServiceId, WallTime};
+use xce_placement::{Explainer, Queue, Reason};
+use xce_replica::JobRecord;
+use xce_replica::view::{ArrayView, JobView, Surroundings};
+use xce_service::rules::Situation;
+use xce_service::view::ServiceView;
+
+use crate::job::reachable;
+use crate::reading::replicas_of;
+
+/// A wall-clock time as RFC 3339, in milliseconds.
+pub fn time(at: WallTime) -> String {
+    match Timestamp::from_millisecond(at.0) {
+        Ok(stamp) => format!("{stamp:.3}"),
+        Err(_) => at.0.to_string(),
+    }
+}
+
+/// Queues with priorities; all others have priority 0.
+pub const QUEUES: &[Queue] = &[];
+
+/// Cluster time and wall clock of one moment.
+pub type Times = (ClusterTime, WallTime);
+
+/// A row of a job listing.
+pub enum Entry<'a> {
+    /// A job, or an element of an array with a job of its own.
+    Job(&'a Arc<JobRecord>),
+    /// An array as a whole.
+    Array(&'a Arc<ArrayRecord>),
+}
+
+impl Entry<'_> {
+    fn listed(&self) -> (u64, u64) {
+        match self {
+            Self::Job(job) => listed(job.id),
+            Self::Array(array) => listed(JobId::single(array.number)),
+        }
+    }
+}
+
+/// The place of a job in listings: an array stands before its elements.
+pub fn listed(id: JobId) -> (u64, u64) {
+    (
+        id.number,
+        if id.is_element() {
+            u64::from(id.element) + 1
+        } else {
+            0
+        },
+    )
+}
+
+/// Merges two listings, each in order.
+pub fn merge<'a>(
+    jobs: impl Iterator<Item = Entry<'a>>,
+    arrays: impl Iterator<Item = Entry<'a>>,
+) -> impl Iterator<Item = Entry<'a>> {
+    let (mut jobs, mut arrays) = (jobs.peekable(), arrays.peekable());
+    std::iter::from_fn(move || match order(&mut jobs, &mut arrays) {
+        Some(Ordering::Greater) | None => arrays.next().or_else(|| jobs.next()),
+        Some(Ordering::Less | Ordering::Equal) => jobs.next(),
+    })
+}
+
+fn order<'a>(
+    jobs: &mut Peekable<impl Iterator<Item = Entry<'a>>>,
+    arrays: &mut Peekable<impl Iterator<Item = Entry<'a>>>,
+) -> Option<Ordering> {
+    let job = jobs.peek()?.listed();
+    Some(
+        arrays
+            .peek()
+            .map_or(Ordering::Less, |array| job.cmp(&array.listed())),
+    )
+}
+
+/// Puts views together from one position of the ledger. Reasons of waiting jobs share one plan,
+/// which is made when the first one is asked for.
+pub struct Seer<'a> {
+    view: &'a View,
+    times: Times,
+    explainer: RefCell<Option<Explainer<'a>>>,
+}
+
+impl<'a> Seer<'a> {
+    /// A seer of one view.
+    pub fn new(view: &'a View, times: Times) -> Self {
+        Self {
+            view,
+            times,
+            explainer: RefCell::new(None),
+        }
+    }
+
+    /// What users see of a row.
+    pub fn entry(&self, entry: &Entry<'_>) -> JobView {
+        match entry {
+            Entry::Job(job) => self.job(job),
+            Entry::Array(array) => self.array(array),
+        }
+    }
+
+    fn why(&self, id: JobId) -> Option<Reason> {
+        let mut explainer = self.explainer.borrow_mut();
+        explainer
+            .get_or_insert_with(|| Explainer::new(self.view, QUEUES, self.times.0))
+            .why(id)
+    }
+
+    fn waiting(&self, job: &JobRecord) -> Option<(String, String)> {
+        if job.state != JobState::Pend {
+            return None;
+        }
+        self.why(job.id)
+            .map(|reason| (reason.code.to_owned(), reason.text))
+    }
+
+    /// What users see of a job.
+    pub fn job(&self, job: &JobRecord) -> JobView {
+        let service = job.service.and_then(|part| self.view.service(part.service));
+        let around = Surroundings {
+            waiting: self.waiting(job),
+            reachable: reachable(self.view, job),
+            service: service.map(|service| service.name.clone()),
+        };
+        xce_replica::view::view(job, around, &time)
+    }
+
+    /// What users see of an array as a whole.
+    pub fn array(&self, array: &ArrayRecord) -> JobView {
+        let at = (array.changed, array.submitted_at, array.submitted);
+        let id = JobId::single(array.number);
+        let mut whole = JobRecord::submitted(id, Arc::clone(&array.spec), None, at);
+        whole.state = array_state(array);
+        let around = Surroundings {
+            waiting: self.waiting(&whole),
+            ..Surroundings::default()
+        };
+        let mut seen = xce_replica::view::view(&whole, around, &time);
+        let counts = array.counts;
+        seen.array = Some(ArrayView {
+            elements: elements(array),
+            slot_limit: array.slot_limit(),
+            total: array.size(),
+            pending: array.pending.count() + u64::from(counts.pending) + u64::from(counts.held),
+            running: u64::from(counts.placed),
+            done: array.done.count() + u64::from(counts.done),
+            exited: array.exit.count() + u64::from(counts.exit) + array.cancelled.count(),
+        });
+        if whole.state != JobState::Pend {
+            (seen.reason_code, seen.reason) = ("array".to_owned(), summary(&seen));
+        }
+        seen
+    }
+
+    /// What users see of a service; nothing when it does not exist.
+    pub fn service(&self, id: ServiceId) -> Option<ServiceView> {
+        let address = |host: &str| {
+            self.view
+                .host(host)
+                .map(|host| host.inventory.address.clone())
+        };
+        let waits = |job| self.why(job).map(|reason| reason.text);
+        self.with_situation(id, |situation| {
+            xce_service::view::view(situation, &address, &waits)
+        })
+    }
+
+    /// Why a service is not where it should be: its conditions, and what holds the next step back.
+    pub fn explain(&self, id: ServiceId) -> Vec<String> {
+        let waits = |job| self.why(job).map(|reason| reason.text);
+        let explained = self.with_situation(id, |situation| {
+            let explanation = xce_service::explain::explain(situation, &waits);
+            let conditions = explanation.conditions.iter();
+            let lines =
+                conditions.map(|seen| format!("{}: {}", seen.condition.word(), seen.reason));
+            let mut lines: Vec<String> = lines.collect();
+            let line = explanation.line();
+            if !line.is_empty() && !lines.iter().any(|known| known.ends_with(&line)) {
+                lines.push(line);
+            }
+            lines
+        });
+        explained.unwrap_or_default()
+    }
+
+    fn with_situation<T>(
+        &self,
+        id: ServiceId,
+        seen: impl FnOnce(&Situation<'_>) -> T,
+    ) -> Option<T> {
+        let service = self.view.service(id)?;
+        let replicas = replicas_of(self.view, id);
+        let life = |host: &str| self.view.host(host).map(|host| host.life);
+        let (now, wall) = self.times;
+        Some(seen(&Situation {
+            service,
+            replicas: &replicas,
+            life: &life,
+            now,
+            wall,
+        }))
+    }
+}
+
+fn array_state(array: &ArrayRecord) -> JobState {
+    let counts = array.counts;
+    let waiting = !array.pending.is_empty() || counts.pending + counts.held > 0;
+    let failed = counts.exit > 0 || !array.exit.is_empty() || !array.cancelled.is_empty();
+    match (counts.placed > 0, waiting, array.held) {
+        (true, _, _) => JobState::Run,
+        (false, true, true) => JobState::Held,
+        (false, true, false) => JobState::Pend,
+        (false, false, _) if failed => JobState::Exit,
+        (false, false, _) => JobState::Done,
+    }
+}
+
+fn summary(seen: &JobView) -> String {
+    let array = seen.array.clone().unwrap_or_default();
+    format!(
+        "{} of {} elements ended, {} of them not well; {} hold a host, {} wait",
+        array.done + array.exited,
+        array.total,
+        array.exited,
+        array.running,
+        array.pending
+    )
+}
+
+fn elements(array: &ArrayRecord) -> String {
+    let ranges = array
+        .spec
+        .array
+        .as_ref()
+        .map(|array| array.ranges.clone())
+        .unwrap_or_default();
+    let texts: Vec<String> = ranges
+        .iter()
+        .map(|(first, last)| {
+            if first == last {
+                first.to_string()
+            } else {
+                format!("{first}-{last}")
+            }
+        })
+        .collect();
+    texts.join(",")
+}
+
+/// An element without a job of its own, as the job that it would be.
+pub fn folded_element(array: &ArrayRecord, id: JobId) -> Option<JobRecord> {
+    let state = array.folded_state(id.element)?;
+    let at = (array.changed, array.submitted_at, array.submitted);
+    let mut job = JobRecord::submitted(id, Arc::clone(&array.spec), None, at);
+    job.state = state;
+    if state == JobState::Exit && array.cancelled.contains(id.element) {
+        job.exit.clone_from(&array.cancel);
+    }
+    Some(job)
+}
+
+/// What users see of a host.
+pub fn host_view(view: &View, host: &HostRecord) -> HostView {
+    let used = view
+        .usage(&host.inventory.name)
+        .map_or_else(InUse::default, |usage| InUse {
+            cpus: usage.cpus,
+            memory: usage.memory,
+            jobs: u32::try_from(usage.jobs.len()).unwrap_or(u32::MAX),
+        });
+    xce_host::view::view(host, used)
+}
