@@ -41,18 +41,20 @@ fn measure(dir: &Path) -> Result<String, Box<dyn std::error::Error>> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let before = raw_rate(dir)?;
+    let (before, raw_p50_before) = raw(dir)?;
     let one = runtime.block_on(writers(&dir.join("one"), 1))?;
-    let after = raw_rate(dir)?;
+    let (after, raw_p50_after) = raw(dir)?;
     let few = runtime.block_on(writers(&dir.join("few"), 64))?;
     let many = runtime.block_on(writers(&dir.join("many"), 256))?;
     let reopen_ms = runtime.block_on(reopen(&dir.join("one")))?;
     let raw = f64::midpoint(before, after);
+    let raw_p50_us = u64::midpoint(raw_p50_before, raw_p50_after);
+    let p50_of_raw = raw_p50_us as f64 / one.p50_us.max(1) as f64;
     Ok(format!(
         "{{\"bench\":\"wal\",\"group_bytes\":{GROUP_BYTES},\"raw_direct_per_s\":{raw:.0},\
          \"raw_before_per_s\":{before:.0},\"raw_after_per_s\":{after:.0},\
          \"one_writer_per_s\":{:.0},\"one_writer_p50_us\":{},\"one_writer_p99_us\":{},\
-         \"one_writer_of_raw\":{:.2},\
+         \"one_writer_of_raw\":{:.2},\"raw_p50_us\":{raw_p50_us},\"one_writer_p50_of_raw\":{p50_of_raw:.2},\
          \"writers_64_per_s\":{:.0},\"writers_64_p50_us\":{},\"writers_64_p99_us\":{},\
          \"writers_256_per_s\":{:.0},\"writers_256_p50_us\":{},\"writers_256_p99_us\":{},\
          \"groups_per_sync_256\":{:.1},\"one_writer_cpu_us\":{:.1},\"writers_64_cpu_us\":{:.1},\"writers_256_cpu_us\":{:.1},\
@@ -74,8 +76,8 @@ fn measure(dir: &Path) -> Result<String, Box<dyn std::error::Error>> {
     ))
 }
 
-/// Durable one-block writes a second, one after another, over zeroed blocks.
-fn raw_rate(dir: &Path) -> std::io::Result<f64> {
+/// Durable one-block writes, one after another, over zeroed blocks: a second, and the median in us.
+fn raw(dir: &Path) -> std::io::Result<(f64, u64)> {
     let path = dir.join("raw.tmp");
     let disk = FileDisk::with_mode(DiskMode::Direct);
     disk.preallocate(&path, RAW_BYTES)?;
@@ -83,16 +85,18 @@ fn raw_rate(dir: &Path) -> std::io::Result<f64> {
     let store = vec![7; 2 * BLOCK];
     let start = store.as_ptr().align_offset(BLOCK);
     let block = &store[start..start + BLOCK];
-    let (begin, mut writes) = (Instant::now(), 0_u32);
+    let (begin, mut waits) = (Instant::now(), Vec::new());
     while begin.elapsed() < CELL {
-        let offset = u64::from(writes) * BLOCK as u64 % RAW_BYTES;
+        let offset = waits.len() as u64 * BLOCK as u64 % RAW_BYTES;
+        let from = Instant::now();
         device.write_at(block, offset)?;
         device.sync()?;
-        writes += 1;
+        waits.push(from.elapsed().as_micros() as u64);
     }
-    let rate = f64::from(writes) / begin.elapsed().as_secs_f64();
+    let rate = waits.len() as f64 / begin.elapsed().as_secs_f64();
+    waits.sort_unstable();
     std::fs::remove_file(&path)?;
-    Ok(rate)
+    Ok((rate, waits[waits.len() / 2]))
 }
 
 struct Cell {
