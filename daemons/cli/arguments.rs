@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use xce_model::Millis;
+use xce_model::{Millis, OperationId};
 
-use super::failure::EXIT_CODES;
-use super::{actors, cluster, hosts, jobs, services, sessions, watch};
+use super::connection::Connection;
+use super::failure::{EXIT_CODES, Failure};
+use super::{actors, cluster, hosts, jobs, operation, services, sessions, watch};
 
 /// Runs jobs and services on a cluster.
 #[derive(Debug, Parser)]
@@ -123,4 +124,28 @@ pub struct WatchOption {
     /// Print again whenever it changes.
     #[arg(long)]
     pub watch: bool,
+}
+
+/// What every change takes.
+#[derive(Debug, Clone, Args)]
+pub struct ChangeOptions {
+    /// Names this change: the same token again has no second effect and gets the first answer.
+    #[arg(long, value_name = "TEXT")]
+    pub token: Option<String>,
+    /// Waiting.
+    #[command(flatten)]
+    pub wait: WaitOptions,
+}
+
+impl ChangeOptions {
+    /// The operation that this change is.
+    ///
+    /// # Errors
+    /// When the system gives no random numbers.
+    pub fn operation(&self, connection: &Connection) -> Result<OperationId, Failure> {
+        match &self.token {
+            Some(token) => Ok(operation::of_token(&connection.principal(), token)),
+            None => operation::random(),
+        }
+    }
 }

@@ -262,7 +262,7 @@ impl Connection {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let refusal = match self
-                .attempt(request, dial.min(left.max(PAUSE_MOST)), left)
+                .attempt(request, dial.min(left.max(DIAL_FIRST)), left)
                 .await
             {
                 Ok(Reply::Refused(refusal)) => refusal,

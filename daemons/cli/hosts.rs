@@ -4,11 +4,10 @@ use clap::{Args, Subcommand};
 use xce_host::view::HostView;
 use xce_session::wire::{Ask, AskHost, Reply, WatchFilter};
 
-use super::arguments::{Global, WatchOption};
+use super::arguments::{ChangeOptions, Global, WatchOption};
 use super::connection::{Connection, kind_of};
 use super::failure::{Failure, unexpected};
 use super::present::host::details;
-use super::services::ChangeOptions;
 use super::{print, wait, watch};
 
 /// What is done with hosts.

@@ -5,11 +5,10 @@ use xce_model::{JobId, JobState};
 use xce_replica::view::JobView;
 use xce_session::wire::{Ask, AskJob, JobFilter, Reply, WatchFilter};
 
-use super::arguments::{Global, WatchOption};
+use super::arguments::{ChangeOptions, Global, WatchOption};
 use super::connection::{Connection, kind_of};
 use super::failure::{Failure, unexpected};
 use super::present::job::details;
-use super::services::ChangeOptions;
 use super::{logs, print, submit, wait, watch};
 
 /// What is done with jobs.

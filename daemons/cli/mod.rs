@@ -22,6 +22,7 @@ mod hosts;
 mod jobs;
 mod logs;
 mod services;
+mod services_shown;
 mod sessions;
 mod submit;
 mod watch;

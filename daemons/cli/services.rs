@@ -4,18 +4,16 @@ use std::io::Read;
 
 use clap::{Args, Subcommand};
 use xce_config::service_file::{Context, resolve};
+use xce_model::JobId;
 use xce_model::limits::REPLICAS_MAX;
 use xce_model::spec::ServiceSpec;
-use xce_model::{JobId, OperationId};
-use xce_service::view::ServiceView;
-use xce_session::wire::{Ask, AskService, Reply, ServiceName, WatchFilter};
+use xce_session::wire::{Ask, AskService, ServiceName};
 
-use super::arguments::{Form, Global, WaitOptions, WatchOption};
-use super::connection::{Connection, kind_of};
-use super::failure::{Failure, unexpected};
-use super::present::service::{details, events};
-use super::print::{self, Look};
-use super::{account, operation, wait, watch};
+use super::arguments::{ChangeOptions, Global, WatchOption};
+use super::connection::Connection;
+use super::failure::Failure;
+use super::services_shown::{all_events, endpoints, explain, list, show, with_proposal};
+use super::{account, print, wait};
 
 /// What is done with services.
 #[derive(Debug, Subcommand)]
@@ -134,30 +132,6 @@ pub struct NamedChange {
     /// Token and waiting.
     #[command(flatten)]
     pub change: ChangeOptions,
-}
-
-/// What every change takes.
-#[derive(Debug, Clone, Args)]
-pub struct ChangeOptions {
-    /// Names this change: the same token again has no second effect and gets the first answer.
-    #[arg(long, value_name = "TEXT")]
-    pub token: Option<String>,
-    /// Waiting.
-    #[command(flatten)]
-    pub wait: WaitOptions,
-}
-
-impl ChangeOptions {
-    /// The operation that this change is.
-    ///
-    /// # Errors
-    /// When the system gives no random numbers.
-    pub fn operation(&self, connection: &Connection) -> Result<OperationId, Failure> {
-        match &self.token {
-            Some(token) => Ok(operation::of_token(&connection.principal(), token)),
-            None => operation::random(),
-        }
-    }
 }
 
 /// Runs a verb.
@@ -345,195 +319,4 @@ fn read_file(path: &str, global: &Global) -> Result<ServiceSpec, Failure> {
         find_account: &account::find,
     };
     resolve(shown, &text, &context).map_err(|faults| Failure::Usage(faults.to_string()))
-}
-
-/// One service.
-///
-/// # Errors
-/// As [`Connection::ask`].
-pub async fn fetch(
-    connection: &mut Connection,
-    project: &str,
-    name: &str,
-) -> Result<ServiceView, Failure> {
-    let service = ServiceName {
-        project: project.to_owned(),
-        name: name.to_owned(),
-    };
-    match connection
-        .ask(Ask::Service(AskService::Show(service)))
-        .await?
-    {
-        Reply::Services(services) => services
-            .into_iter()
-            .next()
-            .ok_or_else(|| xce_model::Refusal::not_found("service", name).into()),
-        other => Err(unexpected(kind_of(&other))),
-    }
-}
-
-async fn fetch_or_propose(
-    connection: &mut Connection,
-    project: &str,
-    name: &str,
-) -> Result<ServiceView, Failure> {
-    match fetch(connection, project, name).await {
-        Err(failure) if failure.is_not_found() => {
-            Err(with_proposal(failure, project, name, connection).await)
-        }
-        outcome => outcome,
-    }
-}
-
-/// Adds a name that may have been meant.
-async fn with_proposal(
-    failure: Failure,
-    project: &str,
-    name: &str,
-    connection: &mut Connection,
-) -> Failure {
-    let Ok(services) = fetch_all(connection, Some(project.to_owned())).await else {
-        return failure;
-    };
-    let names = services.iter().map(|service| service.name.as_str());
-    match (failure, xce_config::closest(name, names)) {
-        (Failure::Refused(mut refusal), Some(near)) if near != name => {
-            refusal.text.push_str(&format!("; did you mean `{near}`?"));
-            Failure::Refused(refusal)
-        }
-        (failure, Some(_) | None) => failure,
-    }
-}
-
-async fn fetch_all(
-    connection: &mut Connection,
-    project: Option<String>,
-) -> Result<Vec<ServiceView>, Failure> {
-    match connection
-        .ask(Ask::Service(AskService::List { project }))
-        .await?
-    {
-        Reply::Services(services) => Ok(services),
-        other => Err(unexpected(kind_of(&other))),
-    }
-}
-
-async fn list(
-    all_projects: bool,
-    watching: WatchOption,
-    global: &Global,
-    connection: &mut Connection,
-) -> Result<(), Failure> {
-    let project = (!all_projects).then(|| global.project().to_owned());
-    let filter = WatchFilter {
-        services: true,
-        project: project.clone(),
-        ..WatchFilter::default()
-    };
-    watch::repeat(
-        connection,
-        watching.watch,
-        global.output,
-        filter,
-        async |connection, _look| {
-            let services = fetch_all(connection, project.clone()).await?;
-            print::list(global.output, &services)
-        },
-    )
-    .await
-}
-
-/// Prints one service in some way, again with `--watch`.
-async fn each(
-    name: &str,
-    watching: WatchOption,
-    global: &Global,
-    connection: &mut Connection,
-    print: impl Fn(&ServiceView, &Look) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let project = global.project();
-    let filter = WatchFilter {
-        services: true,
-        project: Some(project.to_owned()),
-        ..WatchFilter::default()
-    };
-    watch::repeat(
-        connection,
-        watching.watch,
-        global.output,
-        filter,
-        async |connection, look| print(&fetch_or_propose(connection, project, name).await?, look),
-    )
-    .await
-}
-
-async fn show(
-    name: &str,
-    watching: WatchOption,
-    global: &Global,
-    connection: &mut Connection,
-) -> Result<(), Failure> {
-    each(name, watching, global, connection, |service, _look| {
-        print::show(global.output, service, |look| details(service, look))
-    })
-    .await
-}
-
-async fn endpoints(
-    name: &str,
-    watching: WatchOption,
-    global: &Global,
-    connection: &mut Connection,
-) -> Result<(), Failure> {
-    each(name, watching, global, connection, |service, _look| {
-        print::list(global.output, &service.endpoints)
-    })
-    .await
-}
-
-async fn all_events(
-    name: &str,
-    watching: WatchOption,
-    global: &Global,
-    connection: &mut Connection,
-) -> Result<(), Failure> {
-    each(
-        name,
-        watching,
-        global,
-        connection,
-        |service, look| match global.output {
-            Form::Table | Form::Wide => {
-                print::text(events(service, look, usize::MAX).trim_start_matches('\n'))
-            }
-            Form::Json => print::text(&print::json(&service.events)?),
-            Form::Yaml => print::text(&print::yaml(&service.events)?),
-            Form::Name => print::text(
-                &service
-                    .events
-                    .iter()
-                    .map(|event| format!("{}\n", event.kind))
-                    .collect::<String>(),
-            ),
-        },
-    )
-    .await
-}
-
-async fn explain(name: &str, global: &Global, connection: &mut Connection) -> Result<(), Failure> {
-    let service = ServiceName {
-        project: global.project().to_owned(),
-        name: name.to_owned(),
-    };
-    match connection
-        .ask(Ask::Service(AskService::Explain(service)))
-        .await
-    {
-        Ok(Reply::Lines(lines)) => print::lines(global.output, &lines),
-        Ok(other) => Err(unexpected(kind_of(&other))),
-        Err(failure) if failure.is_not_found() => {
-            Err(with_proposal(failure, global.project(), name, connection).await)
-        }
-        Err(failure) => Err(failure),
-    }
 }

@@ -14,10 +14,9 @@ use xce_model::{Bytes, JobId, MilliCpu, Millis};
 use xce_session::wire::{Ask, AskJob};
 
 use super::account;
-use super::arguments::Global;
+use super::arguments::{ChangeOptions, Global};
 use super::connection::Connection;
 use super::failure::Failure;
-use super::services::ChangeOptions;
 use super::{print, wait};
 
 /// Options of a batch job.

@@ -11,7 +11,7 @@ use super::arguments::WaitOptions;
 use super::connection::Connection;
 use super::failure::Failure;
 use super::print::talk;
-use super::{hosts, jobs, services};
+use super::{hosts, jobs, services_shown};
 
 /// How far something is that is waited for.
 pub enum Progress {
@@ -88,7 +88,7 @@ pub async fn steady(
         services_of(project),
         options,
         async |connection| {
-            let service = services::fetch(connection, project, name).await?;
+            let service = services_shown::fetch(connection, project, name).await?;
             Ok(progress_of_service(&service))
         },
     )
@@ -109,7 +109,7 @@ pub async fn deleted(
         connection,
         services_of(project),
         options,
-        async |connection| match services::fetch(connection, project, name).await {
+        async |connection| match services_shown::fetch(connection, project, name).await {
             Ok(service) => Ok(Progress::NotYet(format!(
                 "{name} is still there: {}",
                 service.reason

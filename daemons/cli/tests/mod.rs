@@ -1,1 +1,9 @@
+//! Tests of the command line; those with sockets talk to a controller of their own on loopback.
 
+mod arguments;
+mod fake;
+mod printing;
+mod submitting;
+mod talking;
+mod views;
+mod waiting;
