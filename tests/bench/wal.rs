@@ -1,14 +1,16 @@
 //! How fast the WAL makes groups durable, against what the disk can do at all.
 //!
-//! Prints one JSON line. The raw limit (one direct synced block after another) is measured right
-//! before and after the single writer, because any other process that syncs drags all of them.
+//! Prints one JSON line. The raw limit (one direct synced block after another) and the single writer
+//! are measured in turns, because any other process that syncs drags all of them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use xce_wal::{Disk, DiskMode, FileDisk, Machine, Position, SnapshotError, Wal, WalConfig, open};
+use xce_wal::{
+    Device, Disk, DiskMode, FileDisk, Machine, Position, SnapshotError, Wal, WalConfig, open,
+};
 
 /// Source: the size of a typical fact, as in the foundations' table.
 const GROUP_BYTES: usize = 200;
@@ -16,6 +18,8 @@ const GROUP_BYTES: usize = 200;
 const BLOCK: usize = 4096;
 /// Source: chosen; long enough for some ten thousand syncs in sum.
 const CELL: Duration = Duration::from_secs(3);
+/// Source: chosen; raw disk and single writer take turns, so that both see the same neighbours.
+const ROUNDS: u32 = 12;
 /// Source: as the WAL's default segment.
 const RAW_BYTES: u64 = 16 << 20;
 
@@ -41,80 +45,119 @@ fn measure(dir: &Path) -> Result<String, Box<dyn std::error::Error>> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let (before, raw_p50_before) = raw(dir)?;
-    let one = runtime.block_on(writers(&dir.join("one"), 1))?;
-    let (after, raw_p50_after) = raw(dir)?;
-    let few = runtime.block_on(writers(&dir.join("few"), 64))?;
-    let many = runtime.block_on(writers(&dir.join("many"), 256))?;
+    let mut raw_disk = RawDisk::open(dir)?;
+    let (mut raw_waits, mut one) = (Vec::new(), Cell::default());
+    for round in 0..ROUNDS {
+        raw_disk.measure(CELL / ROUNDS, &mut raw_waits)?;
+        let cell = runtime.block_on(writers(&dir.join("one"), 1, CELL / ROUNDS, round == 0))?;
+        one.add(cell);
+    }
+    raw_waits.sort_unstable();
+    one.waits.sort_unstable();
+    let few = runtime.block_on(writers(&dir.join("few"), 64, CELL, true))?;
+    let many = runtime.block_on(writers(&dir.join("many"), 256, CELL, true))?;
     let reopen_ms = runtime.block_on(reopen(&dir.join("one")))?;
-    let raw = f64::midpoint(before, after);
-    let raw_p50_us = u64::midpoint(raw_p50_before, raw_p50_after);
-    let p50_of_raw = raw_p50_us as f64 / one.p50_us.max(1) as f64;
+    let raw = raw_waits.len() as f64 / CELL.as_secs_f64();
+    let raw_p50 = median(&raw_waits);
     Ok(format!(
         "{{\"bench\":\"wal\",\"group_bytes\":{GROUP_BYTES},\"raw_direct_per_s\":{raw:.0},\
-         \"raw_before_per_s\":{before:.0},\"raw_after_per_s\":{after:.0},\
-         \"one_writer_per_s\":{:.0},\"one_writer_p50_us\":{},\"one_writer_p99_us\":{},\
-         \"one_writer_of_raw\":{:.2},\"raw_p50_us\":{raw_p50_us},\"one_writer_p50_of_raw\":{p50_of_raw:.2},\
-         \"writers_64_per_s\":{:.0},\"writers_64_p50_us\":{},\"writers_64_p99_us\":{},\
-         \"writers_256_per_s\":{:.0},\"writers_256_p50_us\":{},\"writers_256_p99_us\":{},\
-         \"groups_per_sync_256\":{:.1},\"one_writer_cpu_us\":{:.1},\"writers_64_cpu_us\":{:.1},\"writers_256_cpu_us\":{:.1},\
-         \"reopen_ms\":{reopen_ms:.1}}}",
-        one.rate,
-        one.p50_us,
-        one.p99_us,
-        one.rate / raw,
-        few.rate,
-        few.p50_us,
-        few.p99_us,
-        many.rate,
-        many.p50_us,
-        many.p99_us,
-        many.per_sync,
-        one.cpu_us,
-        few.cpu_us,
-        many.cpu_us,
+         \"raw_p50_us\":{raw_p50},\"one_writer_of_raw\":{:.2},\"one_writer_p50_of_raw\":{:.2},\
+         {},{},{},\"reopen_ms\":{reopen_ms:.1}}}",
+        one.rate() / raw,
+        raw_p50 as f64 / median(&one.waits).max(1) as f64,
+        one.json("one_writer"),
+        few.json("writers_64"),
+        many.json("writers_256"),
     ))
 }
 
-/// Durable one-block writes, one after another, over zeroed blocks: a second, and the median in us.
-fn raw(dir: &Path) -> std::io::Result<(f64, u64)> {
-    let path = dir.join("raw.tmp");
-    let disk = FileDisk::with_mode(DiskMode::Direct);
-    disk.preallocate(&path, RAW_BYTES)?;
-    let mut device = disk.open(&path)?;
-    let store = vec![7; 2 * BLOCK];
-    let start = store.as_ptr().align_offset(BLOCK);
-    let block = &store[start..start + BLOCK];
-    let (begin, mut waits) = (Instant::now(), Vec::new());
-    while begin.elapsed() < CELL {
-        let offset = waits.len() as u64 * BLOCK as u64 % RAW_BYTES;
-        let from = Instant::now();
-        device.write_at(block, offset)?;
-        device.sync()?;
-        waits.push(from.elapsed().as_micros() as u64);
+/// The middle of sorted numbers.
+fn median(sorted: &[u64]) -> u64 {
+    sorted[sorted.len() / 2]
+}
+
+/// One zeroed file for durable one-block writes, one after another.
+struct RawDisk {
+    device: Box<dyn Device>,
+    store: Vec<u8>,
+    writes: u64,
+}
+
+impl RawDisk {
+    fn open(dir: &Path) -> std::io::Result<Self> {
+        let path = dir.join("raw.tmp");
+        let disk = FileDisk::with_mode(DiskMode::Direct);
+        disk.preallocate(&path, RAW_BYTES)?;
+        Ok(Self {
+            device: disk.open(&path)?,
+            store: vec![7; 2 * BLOCK],
+            writes: 0,
+        })
     }
-    let rate = waits.len() as f64 / begin.elapsed().as_secs_f64();
-    waits.sort_unstable();
-    std::fs::remove_file(&path)?;
-    Ok((rate, waits[waits.len() / 2]))
+
+    fn measure(&mut self, span: Duration, waits: &mut Vec<u64>) -> std::io::Result<()> {
+        let start = self.store.as_ptr().align_offset(BLOCK);
+        let begin = Instant::now();
+        while begin.elapsed() < span {
+            let from = Instant::now();
+            let offset = self.writes * BLOCK as u64 % RAW_BYTES;
+            self.device
+                .write_at(&self.store[start..start + BLOCK], offset)?;
+            self.device.sync()?;
+            self.writes += 1;
+            waits.push(from.elapsed().as_micros() as u64);
+        }
+        Ok(())
+    }
 }
 
+/// What writers measured.
+#[derive(Default)]
 struct Cell {
-    rate: f64,
-    p50_us: u64,
-    p99_us: u64,
-    /// CPU time of the whole process for one group, writers included.
-    cpu_us: f64,
-    per_sync: f64,
+    waits: Vec<u64>,
+    seconds: f64,
+    /// CPU time of the whole process, writers included.
+    cpu_seconds: f64,
+    syncs: u64,
 }
 
-async fn writers(dir: &Path, count: u64) -> Result<Cell, Box<dyn std::error::Error>> {
+impl Cell {
+    fn add(&mut self, other: Self) {
+        self.waits.extend(other.waits);
+        self.seconds += other.seconds;
+        self.cpu_seconds += other.cpu_seconds;
+        self.syncs += other.syncs;
+    }
+
+    fn rate(&self) -> f64 {
+        self.waits.len() as f64 / self.seconds
+    }
+
+    fn json(&self, name: &str) -> String {
+        let groups = self.waits.len() as f64;
+        let p99 = self.waits[(self.waits.len() - 1) * 99 / 100];
+        format!(
+            "\"{name}_per_s\":{:.0},\"{name}_p50_us\":{},\"{name}_p99_us\":{p99},\
+             \"{name}_cpu_us\":{:.1},\"{name}_groups_per_sync\":{:.1}",
+            self.rate(),
+            median(&self.waits),
+            self.cpu_seconds * 1e6 / groups,
+            groups / self.syncs.max(1) as f64,
+        )
+    }
+}
+
+async fn writers(
+    dir: &Path,
+    count: u64,
+    span: Duration,
+    create: bool,
+) -> Result<Cell, Box<dyn std::error::Error>> {
     let config = WalConfig {
-        create: true,
+        create,
         ..WalConfig::new(dir, [1; 16], 1)
     };
-    let sum = Arc::new(AtomicU64::new(0));
-    let wal = open(config, Sum(Arc::clone(&sum)), |reason| {
+    let wal = open(config, Sum(Arc::default()), |reason| {
         eprintln!("wal: {reason}")
     })
     .await?;
@@ -122,25 +165,18 @@ async fn writers(dir: &Path, count: u64) -> Result<Cell, Box<dyn std::error::Err
     let (syncs, cpu) = (wal.status().syncs, cpu_seconds()?);
     let begin = Instant::now();
     let tasks: Vec<_> = (0..count)
-        .map(|_| tokio::spawn(writer(wal.clone(), begin)))
+        .map(|_| tokio::spawn(writer(wal.clone(), begin, span)))
         .collect();
-    let mut waits = Vec::new();
+    let mut cell = Cell::default();
     for task in tasks {
-        waits.extend(task.await??);
+        cell.waits.extend(task.await??);
     }
-    let seconds = begin.elapsed().as_secs_f64();
-    let syncs = wal.status().syncs - syncs;
-    let cpu = cpu_seconds()? - cpu;
+    cell.seconds = begin.elapsed().as_secs_f64();
+    cell.cpu_seconds = cpu_seconds()? - cpu;
+    cell.syncs = wal.status().syncs - syncs;
     wal.close().await;
-    waits.sort_unstable();
-    let at = |share: usize| waits[(waits.len() - 1) * share / 100];
-    Ok(Cell {
-        rate: waits.len() as f64 / seconds,
-        p50_us: at(50),
-        p99_us: at(99),
-        cpu_us: cpu * 1e6 / waits.len() as f64,
-        per_sync: waits.len() as f64 / syncs.max(1) as f64,
-    })
+    cell.waits.sort_unstable();
+    Ok(cell)
 }
 
 /// CPU time of this process so far; on a busy machine it says more than rates do.
@@ -170,9 +206,13 @@ async fn reopen(dir: &Path) -> Result<f64, Box<dyn std::error::Error>> {
     Ok(took)
 }
 
-async fn writer(wal: Wal<Sum>, begin: Instant) -> Result<Vec<u64>, xce_wal::PersistError> {
+async fn writer(
+    wal: Wal<Sum>,
+    begin: Instant,
+    span: Duration,
+) -> Result<Vec<u64>, xce_wal::PersistError> {
     let mut waits = Vec::new();
-    while begin.elapsed() < CELL {
+    while begin.elapsed() < span {
         let from = Instant::now();
         let receipt = wal.persist(vec![1; GROUP_BYTES]).await?;
         assert!(receipt.lsn() > 0, "a receipt names its position");
