@@ -18,8 +18,17 @@ use super::{account, print, wait};
 /// What is done with services.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Create a service from a file.
-    Create(FileChange),
+    /// Looking.
+    #[command(flatten)]
+    Read(ReadVerb),
+    /// Changing.
+    #[command(flatten)]
+    Change(ChangeVerb),
+}
+
+/// How services are looked at.
+#[derive(Debug, Subcommand)]
+pub enum ReadVerb {
     /// List services.
     #[command(visible_alias = "ls")]
     List {
@@ -38,6 +47,34 @@ pub enum Verb {
         #[command(flatten)]
         watch: WatchOption,
     },
+    /// Say why it is not where it should be.
+    Explain {
+        /// Its name.
+        name: String,
+    },
+    /// List where clients reach it; `-o name` gives `host:port` lines.
+    Endpoints {
+        /// Its name.
+        name: String,
+        /// Printing again.
+        #[command(flatten)]
+        watch: WatchOption,
+    },
+    /// List its last events.
+    Events {
+        /// Its name.
+        name: String,
+        /// Printing again.
+        #[command(flatten)]
+        watch: WatchOption,
+    },
+}
+
+/// How services are changed.
+#[derive(Debug, Subcommand)]
+pub enum ChangeVerb {
+    /// Create a service from a file.
+    Create(FileChange),
     /// Set the wanted number of replicas.
     Scale {
         /// Its name.
@@ -65,11 +102,6 @@ pub enum Verb {
     /// Stop all replicas and forget the service.
     #[command(visible_alias = "rm")]
     Delete(NamedChange),
-    /// Say why it is not where it should be.
-    Explain {
-        /// Its name.
-        name: String,
-    },
     /// Make a new version from a file.
     Update {
         /// The file and waiting.
@@ -96,22 +128,6 @@ pub enum Verb {
     },
     /// Replace all replicas by new ones of the same template.
     Restart(NamedChange),
-    /// List where clients reach it; `-o name` gives `host:port` lines.
-    Endpoints {
-        /// Its name.
-        name: String,
-        /// Printing again.
-        #[command(flatten)]
-        watch: WatchOption,
-    },
-    /// List its last events.
-    Events {
-        /// Its name.
-        name: String,
-        /// Printing again.
-        #[command(flatten)]
-        watch: WatchOption,
-    },
 }
 
 /// A change by a file.
@@ -139,159 +155,170 @@ pub struct NamedChange {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(verb: Verb, global: &Global, connection: &mut Connection) -> Result<(), Failure> {
-    let named = |name: &str| ServiceName {
-        project: global.project().to_owned(),
-        name: name.to_owned(),
-    };
-    let to_steady = |ask, name: String, change| Change {
-        ask,
-        name,
-        change,
-        gone: false,
-    };
-    let change = match verb {
-        Verb::List {
+    match verb {
+        Verb::Read(verb) => read(verb, global, connection).await,
+        Verb::Change(verb) => {
+            let change = change_of(verb, global)?;
+            carry_out(change, global, connection).await
+        }
+    }
+}
+
+async fn read(verb: ReadVerb, global: &Global, connection: &mut Connection) -> Result<(), Failure> {
+    match verb {
+        ReadVerb::List {
             all_projects,
             watch,
-        } => {
-            return list(all_projects, watch, global, connection).await;
+        } => list(all_projects, watch, global, connection).await,
+        ReadVerb::Show { name, watch } => show(&name, watch, global, connection).await,
+        ReadVerb::Explain { name } => explain(&name, global, connection).await,
+        ReadVerb::Endpoints { name, watch } => endpoints(&name, watch, global, connection).await,
+        ReadVerb::Events { name, watch } => all_events(&name, watch, global, connection).await,
+    }
+}
+
+fn change_of(verb: ChangeVerb, global: &Global) -> Result<Change, Failure> {
+    let service = |name: String| ServiceName {
+        project: global.project().to_owned(),
+        name,
+    };
+    let change = |name: String, options, ask: fn(ServiceName) -> AskService| {
+        let service = service(name);
+        Change {
+            ask: ask(service.clone()),
+            service,
+            options,
+            gone: false,
         }
-        Verb::Show { name, watch } => return show(&name, watch, global, connection).await,
-        Verb::Explain { name } => return explain(&name, global, connection).await,
-        Verb::Endpoints { name, watch } => {
-            return endpoints(&name, watch, global, connection).await;
+    };
+    Ok(match verb {
+        ChangeVerb::Create(file) => {
+            let mut spec = read_file(&file.file, global)?;
+            spec.replicas.get_or_insert(xce_config::defaults::REPLICAS);
+            let service = name_of(&spec);
+            let ask = AskService::Create(Box::new(spec));
+            Change {
+                ask,
+                service,
+                options: file.change,
+                gone: false,
+            }
         }
-        Verb::Events { name, watch } => return all_events(&name, watch, global, connection).await,
-        Verb::Create(file) => return create(file, global, connection).await,
-        Verb::Update { file, take_count } => {
-            return update(file, take_count, global, connection).await;
+        ChangeVerb::Update { file, take_count } => {
+            let spec = read_file(&file.file, global)?;
+            let service = name_of(&spec);
+            let ask = AskService::Update {
+                spec: Box::new(spec),
+                take_count,
+            };
+            Change {
+                ask,
+                service,
+                options: file.change,
+                gone: false,
+            }
         }
-        Verb::Scale {
+        ChangeVerb::Scale {
             name,
             replicas,
             remove,
             change,
         } => {
+            let service = service(name);
             let ask = AskService::Scale {
-                name: named(&name),
+                name: service.clone(),
                 desired: replicas,
                 remove,
             };
-            to_steady(ask, name, change)
+            Change {
+                ask,
+                service,
+                options: change,
+                gone: false,
+            }
         }
-        Verb::Kill {
+        ChangeVerb::Kill {
             name,
             index,
             change,
-        } => to_steady(
-            AskService::Kill {
-                name: named(&name),
+        } => {
+            let service = service(name);
+            let ask = AskService::Kill {
+                name: service.clone(),
                 index,
-            },
-            name,
-            change,
-        ),
-        Verb::Delete(NamedChange { name, change }) => Change {
-            ask: AskService::Delete(named(&name)),
-            name,
-            change,
-            gone: true,
-        },
-        Verb::Pause(NamedChange { name, change }) => {
-            to_steady(AskService::Pause(named(&name)), name, change)
+            };
+            Change {
+                ask,
+                service,
+                options: change,
+                gone: false,
+            }
         }
-        Verb::Resume(NamedChange { name, change }) => {
-            to_steady(AskService::Resume(named(&name)), name, change)
-        }
-        Verb::Rollback { name, to, change } => to_steady(
-            AskService::Rollback {
-                name: named(&name),
+        ChangeVerb::Rollback { name, to, change } => {
+            let service = service(name);
+            let ask = AskService::Rollback {
+                name: service.clone(),
                 to,
-            },
-            name,
-            change,
-        ),
-        Verb::Restart(NamedChange { name, change }) => {
-            to_steady(AskService::Restart(named(&name)), name, change)
+            };
+            Change {
+                ask,
+                service,
+                options: change,
+                gone: false,
+            }
         }
-    };
-    carry_out(change, global.project(), global, connection).await
+        ChangeVerb::Delete(named) => Change {
+            gone: true,
+            ..change(named.name, named.change, AskService::Delete)
+        },
+        ChangeVerb::Pause(named) => change(named.name, named.change, AskService::Pause),
+        ChangeVerb::Resume(named) => change(named.name, named.change, AskService::Resume),
+        ChangeVerb::Restart(named) => change(named.name, named.change, AskService::Restart),
+    })
+}
+
+fn name_of(spec: &ServiceSpec) -> ServiceName {
+    ServiceName {
+        project: spec.project.clone(),
+        name: spec.name.clone(),
+    }
 }
 
 /// One change of a service, and what is waited for after it.
 struct Change {
     ask: AskService,
-    name: String,
-    change: ChangeOptions,
+    service: ServiceName,
+    options: ChangeOptions,
     /// Whether the service is to be gone, else steady.
     gone: bool,
 }
 
 async fn carry_out(
     change: Change,
-    project: &str,
     global: &Global,
     connection: &mut Connection,
 ) -> Result<(), Failure> {
     let Change {
         ask,
-        name,
-        change,
+        service,
+        options,
         gone,
     } = change;
-    let operation = change.operation(connection)?;
+    let ServiceName { project, name } = &service;
+    let operation = options.operation(connection)?;
     let accepted = match connection.change(Ask::Service(ask), operation).await {
         Ok(accepted) => accepted,
         Err(failure) if failure.is_not_found() => {
-            return Err(with_proposal(failure, project, &name, connection).await);
+            return Err(with_proposal(failure, project, name, connection).await);
         }
         Err(failure) => return Err(failure),
     };
-    print::accepted(global.output, &accepted, &name)?;
+    print::accepted(global.output, &accepted, name)?;
     if gone {
-        wait::deleted(connection, project, &name, change.wait).await
+        wait::deleted(connection, project, name, options.wait).await
     } else {
-        wait::steady(connection, project, &name, change.wait).await
+        wait::steady(connection, project, name, options.wait).await
     }
-}
-
-async fn create(
-    file: FileChange,
-    global: &Global,
-    connection: &mut Connection,
-) -> Result<(), Failure> {
-    let mut spec = read_file(&file.file, global)?;
-    spec.replicas.get_or_insert(xce_config::defaults::REPLICAS);
-    let (name, project) = (spec.name.clone(), spec.project.clone());
-    let ask = AskService::Create(Box::new(spec));
-    let change = Change {
-        ask,
-        name,
-        change: file.change,
-        gone: false,
-    };
-    carry_out(change, &project, global, connection).await
-}
-
-async fn update(
-    file: FileChange,
-    take_count: bool,
-    global: &Global,
-    connection: &mut Connection,
-) -> Result<(), Failure> {
-    let spec = read_file(&file.file, global)?;
-    let (name, project) = (spec.name.clone(), spec.project.clone());
-    let ask = AskService::Update {
-        spec: Box::new(spec),
-        take_count,
-    };
-    let change = Change {
-        ask,
-        name,
-        change: file.change,
-        gone: false,
-    };
-    carry_out(change, &project, global, connection).await
 }
 
 fn read_file(path: &str, global: &Global) -> Result<ServiceSpec, Failure> {

@@ -121,12 +121,12 @@ fn options_arrive_where_they_belong() {
     let arguments = parsed("services scale web 5 --remove 12 --remove 13[2] -o name").unwrap();
     assert_eq!(arguments.global.output, Form::Name);
     assert_eq!(arguments.global.project(), "default");
-    let Noun::Services(services::Verb::Scale {
+    let Noun::Services(services::Verb::Change(services::ChangeVerb::Scale {
         name,
         replicas,
         remove,
         change,
-    }) = arguments.noun
+    })) = arguments.noun
     else {
         panic!("no scale")
     };
