@@ -1,0 +1,48 @@
+//! Measurements, each printing one line of JSON: `cargo x bench`, or with names some of them.
+
+mod shim;
+mod wal;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+/// Name of a measurement, and how it runs.
+type Measurement = (&'static str, fn() -> Result<(), Box<dyn Error>>);
+
+const ALL: [Measurement; 2] = [
+    ("shim", || {
+        shim::run();
+        Ok(())
+    }),
+    ("wal", wal::run),
+];
+
+fn main() -> ExitCode {
+    // Cargo adds options such as `--bench`.
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
+    let unknown = wanted
+        .iter()
+        .find(|name| ALL.iter().all(|(known, _)| known != name));
+    if let Some(name) = unknown {
+        let known: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();
+        eprintln!(
+            "there is no measurement `{name}`; there are: {}",
+            known.join(", ")
+        );
+        return ExitCode::from(2);
+    }
+    let mut failed = false;
+    for (name, run) in ALL {
+        if !wanted.is_empty() && !wanted.iter().any(|other| other == name) {
+            continue;
+        }
+        if let Err(error) = run() {
+            eprintln!("{name}: {error}");
+            failed = true;
+        }
+    }
+    ExitCode::from(u8::from(failed))
+}

@@ -1,0 +1,10 @@
+//! Parts of the harness.
+
+pub mod binaries;
+pub mod cli;
+pub mod cluster;
+pub mod net;
+pub mod patience;
+pub mod processes;
+pub mod programs;
+pub mod watch;
