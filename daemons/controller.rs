@@ -1,0 +1,77 @@
+//! The controller's process.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use xce_config::ControllerConfig;
+use xce_controller::Settings;
+use xce_host::rules::Patience;
+use xce_link::Identity;
+
+use crate::Daemon;
+use crate::lifeline::{self, Ready};
+
+/// Exit code after a fault that leaves no choice, such as a failed sync.
+const FATAL: i32 = 1;
+
+/// Runs a controller until it is asked to stop.
+pub fn run(arguments: &Daemon) -> anyhow::Result<ExitCode> {
+    let home = arguments.home()?;
+    let config: ControllerConfig = xce_config::load(&home, &arguments.sources())?;
+    xce_config::logging::start(&config.log, std::env::var("XCE_LOG").ok().as_deref())?;
+    let settings = settings(&config)?;
+    crate::runtime()?.block_on(async {
+        let controller = xce_controller::start(settings, |text| {
+            // Nothing may be acknowledged any more: the process ends at once.
+            eprintln!("xced controller: {text}");
+            std::process::exit(FATAL);
+        })
+        .await?;
+        tracing::info!(address = %controller.address(), lsn = controller.lsn(), "controller ready");
+        if arguments.lifeline {
+            Ready {
+                address: Some(controller.address()),
+            }
+            .announce();
+        }
+        let ended = tokio::select! {
+            stop = lifeline::wait(arguments.lifeline) => stop.map(|_| None)?,
+            why = controller.ended() => Some(why),
+        };
+        controller.stop().await;
+        match ended {
+            None => Ok(ExitCode::SUCCESS),
+            Some(why) => Err(anyhow::anyhow!("the controller ended: {why}")),
+        }
+    })
+}
+
+fn settings(config: &ControllerConfig) -> anyhow::Result<Settings> {
+    let identity = Identity::load(&config.identity_dir).with_context(|| {
+        format!(
+            "no identity in {}: `xced dev` makes one, or copy the one that was issued",
+            config.identity_dir.display()
+        )
+    })?;
+    anyhow::ensure!(
+        config.scheduler.embedded,
+        "`scheduler.embedded = false` is not possible yet: there is no other scheduler"
+    );
+    crate::prepare::directory(&config.state_dir)?;
+    Ok(Settings {
+        state_dir: config.state_dir.clone(),
+        identity_dir: config.identity_dir.clone(),
+        listen: config.listen,
+        cluster: identity.principal().cluster,
+        node: 1,
+        create: true,
+        patience: Patience {
+            beat: config.beat,
+            grace: config.host_grace,
+        },
+        keep_ended: config.keep_ended,
+        chaos: config.chaos.enabled,
+        snapshot_every: config.snapshot.every_entries,
+        snapshot_bytes: config.snapshot.every_bytes.0,
+    })
+}

@@ -1,0 +1,251 @@
+//! A whole cluster on this machine: a small supervisor of the daemons as child processes.
+//!
+//! ```text
+//!   xced dev
+//!    ├─ xced controller      with the embedded scheduler
+//!    ├─ xced worker w1       jobs run below their shims, not below the worker
+//!    └─ xced worker w2
+//! ```
+//!
+//! Children that end are started again. They end when this process does, however that happens,
+//! since they read its end from their standard input; jobs go on then, and are taken up again at
+//! the next start.
+
+mod child;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use xce_config::Home;
+use xce_link::Role;
+
+use crate::prepare;
+use child::{Child, Event, Stopping};
+
+/// Most workers of one machine. Source: derived; the port ranges of 1 000 each end at 29 999.
+const WORKERS_MAX: u16 = 10;
+/// First port of the first worker's range. Source: below the kernel's ephemeral ports, 32 768 on.
+const PORT_FIRST: u16 = 20_000;
+/// Ports of one worker. Source: derived; far above the jobs of one host.
+const PORTS_EACH: u16 = 1000;
+
+/// Log level of the children: what somebody must look at. `XCE_LOG` and `--set log.level=` win.
+const LOG_LEVEL: &str = "warn,openraft=error,ractor=off";
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Directory of the cluster's state [default: $XCE_HOME or ~/.xce].
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
+    /// UDP port of the controller on 127.0.0.1; 0 for any free one.
+    #[arg(long, default_value_t = xce_config::controller::PORT)]
+    port: u16,
+    /// Workers, named w1, w2, ...
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=i64::from(WORKERS_MAX)))]
+    workers: u16,
+    /// Leave jobs running on Ctrl-C; the next start takes them up again.
+    #[arg(long)]
+    keep_jobs: bool,
+    /// One setting of the controller, such as `host_grace=10s`.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = crate::pair)]
+    settings: Vec<(String, String)>,
+    /// One setting of every worker, such as `cpus=4`.
+    #[arg(long = "set-worker", value_name = "KEY=VALUE", value_parser = crate::pair)]
+    worker_settings: Vec<(String, String)>,
+}
+
+/// Runs the cluster until Ctrl-C.
+pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let home = crate::find_home(arguments.home.as_deref())?;
+    prepare::directory(home.path())?;
+    // A relative home would be another one for children and clients with other directories.
+    let path = std::fs::canonicalize(home.path())
+        .with_context(|| format!("cannot resolve {}", home.path().display()))?;
+    let home = Home::new(path);
+    let _lock = lock(&home)?;
+    let authority = prepare::authority(&home)?;
+    let user = prepare::login_name()?;
+    prepare::identity(&authority, &home.client(), Role::User, &user)?;
+    let controller = home.controller();
+    prepare::directory(&controller)?;
+    prepare::identity(
+        &authority,
+        &xce_config::home::identity_dir(&controller),
+        Role::Controller,
+        "c1",
+    )?;
+    for name in names(arguments.workers) {
+        let path = home.worker(&name);
+        prepare::directory(&path)?;
+        prepare::identity(
+            &authority,
+            &xce_config::home::identity_dir(&path),
+            Role::Worker,
+            &name,
+        )?;
+    }
+    let cluster = authority.cluster();
+    crate::runtime()?.block_on(supervise(&arguments, &home, cluster))
+}
+
+fn names(workers: u16) -> impl Iterator<Item = String> {
+    (1..=workers).map(|number| format!("w{number}"))
+}
+
+/// Holds the home for this process alone.
+fn lock(home: &Home) -> anyhow::Result<std::fs::File> {
+    let path = home.path().join("dev.lock");
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path);
+    let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+    file.try_lock().map_err(|error| match error {
+        std::fs::TryLockError::WouldBlock => anyhow::anyhow!(
+            "{} is in use: another `xced dev` runs there; stop it, or give another --home",
+            home.path().display()
+        ),
+        std::fs::TryLockError::Error(error) => {
+            anyhow::Error::from(error).context(format!("cannot lock {}", path.display()))
+        }
+    })?;
+    Ok(file)
+}
+
+async fn supervise(
+    arguments: &Arguments,
+    home: &Home,
+    cluster: xce_model::ClusterId,
+) -> anyhow::Result<ExitCode> {
+    let (events, mut happened) = mpsc::channel(64);
+    let (stop, stopping) = watch::channel(Stopping::No);
+    let listen = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), arguments.port);
+    let mut controller = Child::start(
+        controller_arguments(arguments, home, listen),
+        events.clone(),
+        stopping.clone(),
+    );
+    let address = controller.first_ready(&mut happened).await?;
+    // A controller that starts again must be where it was.
+    controller.set_arguments(controller_arguments(arguments, home, address));
+    prepare::client(home, cluster, address)?;
+    let mut children = vec![controller];
+    for (place, name) in (0u16..).zip(names(arguments.workers)) {
+        let line = worker_arguments(arguments, home, address, (place, &name));
+        children.push(Child::start(line, events.clone(), stopping.clone()));
+    }
+    greet(arguments, home, address);
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+            event = happened.recv() => match event {
+                Some(Event::Ended { name, status }) => {
+                    eprintln!("xced dev: {name} ended ({status}); it is started again");
+                }
+                Some(Event::Ready { .. }) | None => {}
+            },
+        }
+    }
+    let fate = if arguments.keep_jobs {
+        "jobs go on"
+    } else {
+        "jobs are stopped"
+    };
+    eprintln!("xced dev: stopping; {fate}");
+    stop.send_replace(if arguments.keep_jobs {
+        Stopping::Workers
+    } else {
+        Stopping::WorkersWithJobs
+    });
+    let controller = children.remove(0);
+    for child in children {
+        child.ended().await;
+    }
+    stop.send_replace(Stopping::All);
+    controller.ended().await;
+    eprintln!("xced dev: stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn controller_arguments(arguments: &Arguments, home: &Home, listen: SocketAddr) -> child::Line {
+    let mut line = child::Line::new("controller", home);
+    line.set("log.level", LOG_LEVEL);
+    line.set("listen", &listen.to_string());
+    for (key, value) in &arguments.settings {
+        line.set(key, value);
+    }
+    line
+}
+
+fn worker_arguments(
+    arguments: &Arguments,
+    home: &Home,
+    controller: SocketAddr,
+    (place, name): (u16, &str),
+) -> child::Line {
+    let mut line = child::Line::new("worker", home);
+    line.name = name.to_owned();
+    line.is_worker = true;
+    line.set("log.level", LOG_LEVEL);
+    let first = PORT_FIRST + place * PORTS_EACH;
+    let state_dir = home.worker(name);
+    line.set("name", name);
+    line.set("state_dir", &state_dir.display().to_string());
+    line.set(
+        "identity_dir",
+        &xce_config::home::identity_dir(&state_dir)
+            .display()
+            .to_string(),
+    );
+    line.set("controllers", &controller.to_string());
+    line.set("ports.first", &first.to_string());
+    line.set("ports.last", &(first + PORTS_EACH - 1).to_string());
+    for (key, value) in &arguments.worker_settings {
+        line.set(key, value);
+    }
+    line
+}
+
+fn greet(arguments: &Arguments, home: &Home, address: SocketAddr) {
+    let workers: Vec<String> = names(arguments.workers).collect();
+    let fate = if arguments.keep_jobs {
+        "jobs go on"
+    } else {
+        "jobs stop; --keep-jobs leaves them"
+    };
+    println!(
+        "xce runs: controller on {address}, workers {}",
+        workers.join(", ")
+    );
+    println!("state:    {} (kept over restarts)", home.path().display());
+    println!("stop:     Ctrl-C ({fate})");
+    println!("next, in another terminal:  {}", next_command(home));
+}
+
+/// The next command to type; it names the home where that is not the default.
+fn next_command(home: &Home) -> String {
+    let program = std::env::current_exe().ok().and_then(|path| {
+        let beside = path.with_file_name("xcecli");
+        beside.exists().then(|| beside.display().to_string())
+    });
+    let program = program.unwrap_or_else(|| "xcecli".to_owned());
+    let default = Home::find(None, |name| std::env::var(name).ok());
+    let is_default = default
+        .and_then(|home| std::fs::canonicalize(home.path()).ok())
+        .is_some_and(|path| path == home.path());
+    if is_default {
+        format!("{program} services create examples/web.toml")
+    } else {
+        format!(
+            "XCE_HOME={} {program} services create examples/web.toml",
+            home.path().display()
+        )
+    }
+}

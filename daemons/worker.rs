@@ -1,0 +1,93 @@
+//! The worker's process.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use xce_config::WorkerConfig;
+use xce_worker::Settings;
+
+use crate::Daemon;
+use crate::lifeline::{self, Ready, Stop};
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    daemon: Daemon,
+    /// Stop the jobs of this host when the worker stops; without it they go on and are taken up
+    /// again at the next start.
+    #[arg(long)]
+    stop_jobs: bool,
+}
+
+/// Runs a worker until it is asked to stop.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let daemon = &arguments.daemon;
+    let config: WorkerConfig = xce_config::load(&daemon.home()?, &daemon.sources())?;
+    xce_config::logging::start(&config.log, std::env::var("XCE_LOG").ok().as_deref())?;
+    let settings = settings(&config)?;
+    crate::runtime()?.block_on(async {
+        let worker = xce_worker::start(settings).await?;
+        tracing::info!(name = %config.name, incarnation = %worker.incarnation(), "worker ready");
+        if daemon.lifeline {
+            Ready { address: None }.announce();
+        }
+        let ended = tokio::select! {
+            stop = lifeline::wait(daemon.lifeline) => Ok(stop?),
+            why = worker.ended() => Err(why),
+        };
+        match ended {
+            Ok(stop) => {
+                worker
+                    .stop(stop == Stop::Asked && !arguments.stop_jobs)
+                    .await;
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(why) => {
+                let why = why.unwrap_or_else(|| "its actors were stopped".to_owned());
+                Err(anyhow::anyhow!("the worker ended: {why}"))
+            }
+        }
+    })
+}
+
+fn settings(config: &WorkerConfig) -> anyhow::Result<Settings> {
+    let shim = match &config.shim {
+        Some(path) => path.clone(),
+        None => shim_beside()?,
+    };
+    let controllers = config
+        .controllers
+        .iter()
+        .map(|text| {
+            text.parse()
+                .with_context(|| format!("`{text}` is not an address:port"))
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let (state_dir, identity_dir) = (config.state_dir.clone(), config.identity_dir.clone());
+    Ok(Settings {
+        cgroup_parent: config
+            .cgroup_parent
+            .as_ref()
+            .map(|path| path.display().to_string()),
+        cpus: config.cpus,
+        memory: config.memory,
+        labels: config.labels.clone().into_iter().collect(),
+        address: config.address.to_string(),
+        ports: (config.ports.first, config.ports.last),
+        beat: config.beat,
+        ..Settings::new(&config.name, state_dir, controllers, identity_dir, shim)
+    })
+}
+
+/// The shim beside this program.
+pub fn shim_beside() -> anyhow::Result<PathBuf> {
+    let program = std::env::current_exe().context("cannot find the own program")?;
+    let path = program.with_file_name("xce-shim");
+    anyhow::ensure!(
+        Path::new(&path).exists(),
+        "there is no {}: build it (`cargo build`), or name it with the setting `shim`",
+        path.display()
+    );
+    Ok(path)
+}
