@@ -30,7 +30,8 @@ use child::{Child, Event, Stopping};
 const WORKERS_MAX: u16 = 10;
 /// First port of the first worker's range. Source: below the kernel's ephemeral ports, 32 768 on.
 const PORT_FIRST: u16 = 20_000;
-/// Ports of one worker. Source: derived; far above the jobs of one host.
+/// Ports of one worker where nothing else is asked for.
+/// Source: derived; far above the jobs of one host.
 const PORTS_EACH: u16 = 1000;
 
 /// Log level of the children: what somebody must look at. `XCE_LOG` and `--set log.level=` win.
@@ -47,6 +48,12 @@ pub struct Arguments {
     /// Workers, named w1, w2, ...
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=i64::from(WORKERS_MAX)))]
     workers: u16,
+    /// First port that services may be given; worker k has the k-th range of `--ports-each`.
+    #[arg(long, default_value_t = PORT_FIRST, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1024..=60_000))]
+    ports_from: u16,
+    /// Ports of each worker.
+    #[arg(long, default_value_t = PORTS_EACH, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=4000))]
+    ports_each: u16,
     /// Leave jobs running on Ctrl-C; the next start takes them up again.
     #[arg(long)]
     keep_jobs: bool,
@@ -194,7 +201,8 @@ fn worker_arguments(
     line.name = name.to_owned();
     line.is_worker = true;
     line.set("log.level", LOG_LEVEL);
-    let first = PORT_FIRST + place * PORTS_EACH;
+    let each = arguments.ports_each;
+    let first = arguments.ports_from.saturating_add(place.saturating_mul(each));
     let state_dir = home.worker(name);
     line.set("name", name);
     line.set("state_dir", &state_dir.display().to_string());
@@ -206,7 +214,7 @@ fn worker_arguments(
     );
     line.set("controllers", &controller.to_string());
     line.set("ports.first", &first.to_string());
-    line.set("ports.last", &(first + PORTS_EACH - 1).to_string());
+    line.set("ports.last", &first.saturating_add(each - 1).to_string());
     for (key, value) in &arguments.worker_settings {
         line.set(key, value);
     }

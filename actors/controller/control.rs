@@ -124,9 +124,10 @@ impl Control {
             .await
             .map_err(persist_error)?;
         match receipt.outcome() {
-            Outcome::Applied(answer) | Outcome::Repeated(answer) => {
-                Ok(Committed { answer: answer.clone(), receipt })
-            }
+            Outcome::Applied(answer) | Outcome::Repeated(answer) => Ok(Committed {
+                answer: answer.clone(),
+                receipt,
+            }),
             Outcome::Refused(unmet) => Err(CommitError::Stale(unmet.text.clone())),
             Outcome::Expired => Err(CommitError::Refused(Refusal::refused(
                 "operation_expired",

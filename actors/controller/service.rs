@@ -122,6 +122,10 @@ enum Step {
 impl Service {
     /// Decides until nothing comes out any more.
     async fn settle(&self, state: &mut State, first: Event) -> Result<(), Crash> {
+        if self.control.view().service(self.id).is_none() {
+            // It was deleted; the publisher lets this actor go.
+            return Ok(());
+        }
         let mut event = first;
         for _ in 0..STEPS_MAX {
             let wake = &mut None;

@@ -66,8 +66,8 @@ pub fn view(host: &HostRecord, used: InUse) -> HostView {
         takes_jobs: host.takes_jobs(),
         cpus: inventory.cpus.to_string(),
         cpus_used: used.cpus.to_string(),
-        memory: inventory.memory.to_string(),
-        memory_used: used.memory.to_string(),
+        memory: inventory.memory.rounded(),
+        memory_used: used.memory.rounded(),
         jobs: used.jobs,
         address: inventory.address.clone(),
         labels: inventory

@@ -42,7 +42,11 @@ impl<Fact, Effect, Reply> Decision<Fact, Effect, Reply> {
     /// # Errors
     /// The decision itself, where it has facts to persist first.
     pub fn release_empty(self) -> Result<(Vec<Effect>, Reply), Self> {
-        if self.facts.is_empty() { Ok((self.effects, self.reply)) } else { Err(self) }
+        if self.facts.is_empty() {
+            Ok((self.effects, self.reply))
+        } else {
+            Err(self)
+        }
     }
 
     /// Takes the facts out, for the WAL; what is left waits for the receipt.

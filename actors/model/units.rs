@@ -201,20 +201,36 @@ impl FromStr for Bytes {
     }
 }
 
+/// Units of sizes, largest first.
+const SIZE_UNITS: [(&str, u64); 4] = [
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+];
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(&str, u64); 4] = [
-            ("TiB", 1 << 40),
-            ("GiB", 1 << 30),
-            ("MiB", 1 << 20),
-            ("KiB", 1 << 10),
-        ];
-        match UNITS
+        match SIZE_UNITS
             .iter()
             .find(|(_, unit)| self.0 >= *unit && self.0.is_multiple_of(*unit))
         {
             Some((name, unit)) => write!(f, "{}{name}", self.0 / unit),
             None => write!(f, "{}B", self.0),
+        }
+    }
+}
+
+impl Bytes {
+    /// For people: the largest unit that fits, with one decimal where it is not whole.
+    pub fn rounded(self) -> String {
+        let unit = SIZE_UNITS.iter().find(|(_, unit)| self.0 >= *unit);
+        match unit {
+            Some((name, unit)) if self.0.is_multiple_of(*unit) => {
+                format!("{}{name}", self.0 / unit)
+            }
+            Some((name, unit)) => format!("{:.1}{name}", self.0 as f64 / *unit as f64),
+            None => format!("{}B", self.0),
         }
     }
 }

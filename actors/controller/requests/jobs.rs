@@ -127,7 +127,7 @@ async fn commands(caller: &Caller<'_>, jobs: &[JobId], command: Command) -> Resu
                 done.text = if place == 0 {
                     accepted.text
                 } else {
-                    done.text + "\n" + &accepted.text
+                    done.text + "; " + &accepted.text
                 };
             }
             Err(mut refusal) => {
