@@ -43,3 +43,6 @@ pub use rules::{
 };
 pub use state::{ServiceRecord, VersionRecord};
 pub use view::{Condition, ServiceView, view};
+
+#[cfg(test)]
+mod tests;

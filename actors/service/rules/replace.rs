@@ -97,10 +97,7 @@ fn failure(
     let settings = &record.settings.replacement;
     let backoff = &version.backoff;
     let ended = |job: &JobRecord| job.ended_at.unwrap_or_default();
-    // What fails within a delay belongs to the step that the delay is of.
-    let beyond = failed
-        .iter()
-        .find(|job| backoff.failures == 0 || ended(job) > backoff.not_before);
+    let beyond = failed.iter().find(|job| begins_step(backoff, job));
     let was_ready = failed.iter().any(|job| job.was_ready);
     let mut failure = Failure {
         job: last.id,
@@ -140,6 +137,17 @@ fn failure(
         failure.not_before = at.after(delay);
     }
     Some(failure)
+}
+
+/// Whether a failure begins a step: what fails within a delay belongs to the step that the delay is
+/// of, and so does what fails together with a first failure that costs no delay.
+fn begins_step(backoff: &Backoff, job: &JobRecord) -> bool {
+    let Some(last) = &backoff.last else {
+        return true;
+    };
+    let at = job.ended_at.unwrap_or_default();
+    let within = at <= backoff.not_before && job.submitted_at < last.at;
+    !backoff.waiting && !within
 }
 
 /// Delay of a step: none for step 0, then the first delay, doubled with each step up to the cap.

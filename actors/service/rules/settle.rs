@@ -7,7 +7,7 @@ use xce_replica::JobFact;
 
 use super::draft::Draft;
 use super::fence::Fence;
-use super::{Census, Standing, delete, victims};
+use super::{Census, Replica, Standing, delete, victims};
 use crate::state::VersionRecord;
 
 /// Stops replicas beyond the wanted count, ends lost ones that are replaced, or submits missing
@@ -25,6 +25,9 @@ fn shrink(draft: &mut Draft<'_>, census: &Census<'_>) {
         let want = draft.record().want(group.root);
         let excess = group.counts.staying().saturating_sub(want);
         if excess == 0 {
+            for replica in doubles(census, place, draft) {
+                draft.stop(replica.job, Cause::TermScaleDown);
+            }
             continue;
         }
         let members = census.of_group(place).copied();
@@ -33,6 +36,31 @@ fn shrink(draft: &mut Draft<'_>, census: &Census<'_>) {
             draft.stop(victim.job, Cause::TermScaleDown);
         }
     }
+}
+
+/// Replicas whose index another one of the group has: a lost replica came back while its replacement
+/// waited for a host. The replacement goes.
+fn doubles<'a>(census: &Census<'a>, place: usize, draft: &Draft<'a>) -> Vec<Replica<'a>> {
+    let staying = |replica: &&Replica<'a>| replica.standing < Standing::Stopping;
+    let mut seen: Vec<bool> = Vec::new();
+    let mut doubled: Vec<u32> = Vec::new();
+    for replica in census.of_group(place).filter(staying) {
+        let index = usize::try_from(replica.index).unwrap_or(usize::MAX);
+        if index >= seen.len() {
+            seen.resize(index.saturating_add(1), false);
+        }
+        if std::mem::replace(&mut seen[index], true) {
+            doubled.push(replica.index);
+        }
+    }
+    let worse = |index: &u32| {
+        let same = census
+            .of_group(place)
+            .copied()
+            .filter(|replica| replica.index == *index);
+        victims::choose(same, 1, draft.situation())
+    };
+    doubled.iter().flat_map(worse).collect()
 }
 
 /// A replica whose host is lost ends when its replacement has a host, or none is wanted.
