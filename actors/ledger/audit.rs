@@ -171,20 +171,17 @@ fn hosts(view: &View, findings: &mut Findings) {
                 }
             }
         }
-        let sum = |of: fn(&JobRecord) -> u64| -> u64 { jobs.iter().map(|job| of(job)).sum() };
+        let sum = |of: fn(&JobRecord) -> u64, lasting: bool| -> u64 {
+            let counted = jobs.iter().filter(|job| !lasting || job.service.is_some());
+            counted.map(|job| of(job)).fold(0, u64::wrapping_add)
+        };
         let cpus = |job: &JobRecord| job.spec.template.resources.cpus.0;
         let memory = |job: &JobRecord| job.spec.template.resources.memory.0;
-        let lasting = |job: &JobRecord| u64::from(job.service.is_some());
         let same = view.usage(host).is_some_and(|usage| {
-            usage.cpus.0 == sum(cpus)
-                && usage.memory.0 == sum(memory)
-                && usage.lasting_cpus.0
-                    == jobs.iter().map(|job| lasting(job) * cpus(job)).sum::<u64>()
-                && usage.lasting_memory.0
-                    == jobs
-                        .iter()
-                        .map(|job| lasting(job) * memory(job))
-                        .sum::<u64>()
+            usage.cpus.0 == sum(cpus, false)
+                && usage.memory.0 == sum(memory, false)
+                && usage.lasting_cpus.0 == sum(cpus, true)
+                && usage.lasting_memory.0 == sum(memory, true)
                 && usage.jobs.iter().eq(jobs.iter().map(|job| &job.id))
                 && usage.ports.iter().eq(ports.iter())
         });

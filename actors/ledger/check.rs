@@ -248,8 +248,17 @@ fn room(
     let name = &host.inventory.name;
     let asked = job.spec.template.resources;
     let usage = view.usage(name);
-    let cpus = usage.map_or(0, |usage| usage.cpus.0) + more.cpus + asked.cpus.0;
-    let memory = usage.map_or(0, |usage| usage.memory.0) + more.memory + asked.memory.0;
+    let sum = |held: u64, more: u64, asked: u64| held.saturating_add(more).saturating_add(asked);
+    let cpus = sum(
+        usage.map_or(0, |usage| usage.cpus.0),
+        more.cpus,
+        asked.cpus.0,
+    );
+    let memory = sum(
+        usage.map_or(0, |usage| usage.memory.0),
+        more.memory,
+        asked.memory.0,
+    );
     if cpus > host.inventory.cpus.0 {
         return Err(Unmet::new(
             "no_room",

@@ -22,31 +22,32 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Counts a job in. Sums wrap rather than fail: what was counted in is counted out again exactly,
+    /// and no placement that was checked comes near.
     pub(crate) fn add(&mut self, job: &JobRecord) {
-        let asked = job.spec.template.resources;
-        self.cpus.0 += asked.cpus.0;
-        self.memory.0 += asked.memory.0;
-        if job.service.is_some() {
-            self.lasting_cpus.0 += asked.cpus.0;
-            self.lasting_memory.0 += asked.memory.0;
-        }
+        self.count(job, u64::wrapping_add);
         for (_, port) in &job.ports {
             self.ports.insert(*port, job.id);
         }
         self.jobs.insert(job.id);
     }
 
+    /// Counts a job out.
     pub(crate) fn subtract(&mut self, job: &JobRecord) {
-        let asked = job.spec.template.resources;
-        self.cpus.0 -= asked.cpus.0;
-        self.memory.0 -= asked.memory.0;
-        if job.service.is_some() {
-            self.lasting_cpus.0 -= asked.cpus.0;
-            self.lasting_memory.0 -= asked.memory.0;
-        }
+        self.count(job, u64::wrapping_sub);
         for (_, port) in &job.ports {
             self.ports.remove(port);
         }
         self.jobs.remove(&job.id);
+    }
+
+    fn count(&mut self, job: &JobRecord, with: fn(u64, u64) -> u64) {
+        let asked = job.spec.template.resources;
+        self.cpus.0 = with(self.cpus.0, asked.cpus.0);
+        self.memory.0 = with(self.memory.0, asked.memory.0);
+        if job.service.is_some() {
+            self.lasting_cpus.0 = with(self.lasting_cpus.0, asked.cpus.0);
+            self.lasting_memory.0 = with(self.lasting_memory.0, asked.memory.0);
+        }
     }
 }

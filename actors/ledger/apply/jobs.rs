@@ -242,12 +242,15 @@ impl Step<'_> {
     }
 }
 
-/// The elements that were asked for; absent when they are unsorted, touch, or are too many.
+/// The elements that were asked for; absent when there are none or too many, or a range is empty or
+/// overlaps another.
 fn elements_of(asked: &ArraySpec) -> Option<Ranges> {
     let elements = Ranges::of(&asked.ranges);
-    let is_same = elements.as_slice() == asked.ranges.as_slice();
-    let is_named = asked.ranges.last()?.1 != JobId::NO_ELEMENT;
-    (is_same && is_named && elements.count() <= ARRAY_ELEMENTS_MAX).then_some(elements)
+    let last = elements.as_slice().last()?.1;
+    let is_sound =
+        asked.ranges.iter().all(|(first, last)| first <= last) && asked.count() == elements.count();
+    let is_named = last != JobId::NO_ELEMENT && elements.count() <= ARRAY_ELEMENTS_MAX;
+    (is_sound && is_named).then_some(elements)
 }
 
 /// The job that a pending element of an array would be.

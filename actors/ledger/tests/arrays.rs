@@ -135,4 +135,27 @@ fn arrays_that_make_no_sense_are_ignored() {
         assert!(answer.created.is_empty(), "{ranges:?}");
     }
     assert_eq!(bench.view().ignored(), bad.len() as u64);
+    let touching = bench.submit(array(&[(5, 6), (1, 2), (3, 4)], None));
+    let record = bench.view().array(touching.number).unwrap();
+    assert_eq!(record.pending.as_slice(), [(1, 6)]);
+}
+
+#[test]
+fn absurd_requests_are_counted_without_harm() {
+    let mut bench = Bench::new();
+    bench.host("w1", 1);
+    let mut spec = job("huge");
+    spec.template.resources.memory = xce_model::Bytes(u64::MAX);
+    let (one, two) = (bench.submit(spec.clone()), bench.submit(spec));
+    bench.place(one, 1, "w1");
+    let group = bench.group().given(Precondition::Fits {
+        job: two,
+        run: 1,
+        host: "w1".into(),
+        ports: vec![],
+    });
+    assert!(matches!(bench.commit(group), Outcome::Refused(unmet) if unmet.code == "no_room"));
+    bench.place(two, 1, "w1");
+    bench.apply([ended(one, 1, 0), ended(two, 1, 0)]);
+    assert!(bench.view().usage("w1").is_none());
 }
