@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xce_ledger::{ArrayRecord, View};
 use xce_model::spec::JobSpec;
-use xce_model::{ClusterTime, JobId, Run};
+use xce_model::{ClusterTime, JobId, Run, ServiceId, Version};
 use xce_replica::{JobRecord, ServiceRef};
 
 /// What placement needs to know of a waiting job.
@@ -18,7 +18,32 @@ pub(crate) struct Candidate<'a> {
     pub not_before: ClusterTime,
 }
 
+/// What decides whether a job fits on a host, but for the hosts it avoids: jobs of one shape fit, or
+/// do not fit, alike.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Shape<'a> {
+    cpus: u64,
+    memory: u64,
+    constraints: &'a [(String, String)],
+    ports: Vec<Option<u16>>,
+    version: Option<(ServiceId, Version)>,
+}
+
 impl<'a> Candidate<'a> {
+    /// Its shape; absent for a job that avoids hosts.
+    pub fn shape(&self) -> Option<Shape<'a>> {
+        let template = &self.spec.template;
+        self.avoid.is_empty().then(|| Shape {
+            cpus: template.resources.cpus.0,
+            memory: template.resources.memory.0,
+            constraints: &template.constraints,
+            ports: template.ports.iter().map(|spec| spec.port).collect(),
+            version: self
+                .service
+                .map(|replica| (replica.service, replica.version)),
+        })
+    }
+
     pub fn of_job(job: &'a JobRecord) -> Self {
         Self {
             id: job.id,

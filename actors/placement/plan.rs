@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use xce_ledger::{Precondition, View};
-use xce_model::spec::JobSpec;
 use xce_model::{ClusterTime, JobId, Lsn, Run};
 use xce_replica::JobFact;
 
-use crate::candidate::Candidate;
+use crate::candidate::{Candidate, Shape};
 use crate::gate::Gates;
 use crate::pool::{Nowhere, Pool};
 
@@ -89,8 +88,8 @@ pub(crate) struct Planner<'a> {
     pub placements: Vec<Placement>,
     /// Job that holds back the rest of its queue, by queue.
     pub blocked: BTreeMap<&'a str, JobId>,
-    // Specifications that fit nowhere: what is free only shrinks while a plan is made.
-    hopeless: HashSet<*const JobSpec>,
+    // Shapes that fit nowhere: what is free only shrinks while a plan is made.
+    hopeless: HashSet<Shape<'a>>,
 }
 
 impl<'a> Planner<'a> {
@@ -149,9 +148,11 @@ impl<'a> Planner<'a> {
     }
 
     fn place(&mut self, queue: &'a str, candidate: &Candidate<'a>) -> Go {
-        let shape = Arc::as_ptr(candidate.spec);
-        let is_plain = candidate.avoid.is_empty();
-        if (is_plain && self.hopeless.contains(&shape)) || self.gates.check(candidate).is_some() {
+        let shape = candidate.shape();
+        let is_hopeless = shape
+            .as_ref()
+            .is_some_and(|shape| self.hopeless.contains(shape));
+        if is_hopeless || self.gates.check(candidate).is_some() {
             return Go::On;
         }
         match self.pool.choose(candidate) {
@@ -172,9 +173,7 @@ impl<'a> Planner<'a> {
                 Go::Stop
             }
             Err(Nowhere::Passes) => {
-                if is_plain {
-                    self.hopeless.insert(shape);
-                }
+                self.hopeless.extend(shape);
                 Go::On
             }
         }

@@ -1,14 +1,13 @@
 //! Why a job waits: always from the current view, never from a note made earlier.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use xce_ledger::{ArrayRecord, View};
-use xce_model::spec::JobSpec;
 use xce_model::{Cause, ClusterTime, JobId, JobState};
 use xce_replica::{JobRecord, ServiceRef};
 
-use crate::candidate::Candidate;
+use crate::candidate::{Candidate, Shape};
 use crate::gate::Gate;
 use crate::plan::{Planner, Queue};
 use crate::reason::{self, Reason};
@@ -29,8 +28,9 @@ pub struct Explainer<'a> {
     view: &'a View,
     now: ClusterTime,
     planner: Planner<'a>,
+    planned: HashSet<JobId>,
     // Jobs of one shape miss the same on every host.
-    known: HashMap<*const JobSpec, Reason>,
+    known: HashMap<Shape<'a>, Option<Reason>>,
 }
 
 impl<'a> Explainer<'a> {
@@ -38,10 +38,12 @@ impl<'a> Explainer<'a> {
     pub fn new(view: &'a View, queues: &[Queue], now: ClusterTime) -> Self {
         let mut planner = Planner::new(view, now, AHEAD);
         planner.run(queues);
+        let planned = planner.placements.iter().map(|one| one.job).collect();
         Self {
             view,
             now,
             planner,
+            planned,
             known: HashMap::new(),
         }
     }
@@ -78,12 +80,7 @@ impl<'a> Explainer<'a> {
     }
 
     fn pending(&mut self, candidate: &Candidate<'a>, job: Option<&JobRecord>) -> Reason {
-        let is_planned = self
-            .planner
-            .placements
-            .iter()
-            .any(|placement| placement.job == candidate.id);
-        if is_planned {
+        if self.planned.contains(&candidate.id) {
             return next();
         }
         if let Some(gate) = self.planner.gates.check(candidate) {
@@ -92,40 +89,33 @@ impl<'a> Explainer<'a> {
         if self.planner.pool.slots.is_empty() {
             return reason::no_host(self.view);
         }
-        if let Some(ahead) = self.ahead(candidate) {
-            return ahead;
+        match self.missing(candidate) {
+            Some(reason) => reason,
+            None => self.ahead(candidate).unwrap_or_else(next),
         }
-        let shape = Arc::as_ptr(candidate.spec);
-        if let Some(known) = self
-            .known
-            .get(&shape)
-            .filter(|_| candidate.avoid.is_empty())
-        {
+    }
+
+    /// Why it fits on no host; absent when it fits on one.
+    fn missing(&mut self, candidate: &Candidate<'a>) -> Option<Reason> {
+        let shape = candidate.shape();
+        if let Some(known) = shape.as_ref().and_then(|shape| self.known.get(shape)) {
             return known.clone();
         }
         let misses = self.planner.pool.misses(candidate);
-        let reason = if misses.len() < self.planner.pool.slots.len() {
-            next()
-        } else {
-            reason::of_misses(&self.planner.pool, &candidate.spec.template, &misses)
-        };
-        if candidate.avoid.is_empty() {
+        let fits = misses.len() < self.planner.pool.slots.len();
+        let template = &candidate.spec.template;
+        let reason = (!fits).then(|| reason::of_misses(&self.planner.pool, template, &misses));
+        if let Some(shape) = shape {
             self.known.insert(shape, reason.clone());
         }
         reason
     }
 
-    /// The job that holds back its queue, where that is why this one waits.
-    fn ahead(&mut self, candidate: &Candidate<'a>) -> Option<Reason> {
+    /// The job that holds back its queue, for one that would fit.
+    fn ahead(&self, candidate: &Candidate<'a>) -> Option<Reason> {
         let queue = candidate.spec.queue.as_str();
         let first = *self.planner.blocked.get(queue)?;
-        let is_behind = (first.number, first.element) < (candidate.id.number, candidate.id.element);
-        if !is_behind || first.number == candidate.id.number {
-            return None;
-        }
-        let misses = self.planner.pool.misses(candidate);
-        if misses.len() == self.planner.pool.slots.len() {
-            // It would not fit either way: its own reason says more.
+        if first.number >= candidate.id.number {
             return None;
         }
         let text = format!("waits behind job {first} in queue {queue}, which waits for more room");
