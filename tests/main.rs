@@ -1,3 +1,4 @@
 //! All integration tests.
 
+mod cluster;
 mod tidy;

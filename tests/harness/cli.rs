@@ -56,8 +56,12 @@ impl Answer {
         self.stderr
     }
 
+    /// Requires an exit code.
+    ///
+    /// # Panics
+    /// When it is another.
     #[track_caller]
-    fn code_is(&self, code: i32) {
+    pub fn code_is(&self, code: i32) {
         let Self {
             words,
             stdout,

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -20,6 +21,14 @@ use super::{binaries, programs};
 
 /// Lines of the daemons' log that a failed test prints. Source: chosen; two screens.
 const TAIL_LINES: usize = 80;
+
+/// First port that jobs of tests get. Source: chosen; above well-known ones.
+const PORT_FIRST: u16 = 10_000;
+/// Ports of one worker. Source: chosen; above the replicas of any test.
+const PORTS_EACH: u16 = 20;
+/// Clusters until ports are given again. Source: derived; ports up to 32 000 for two workers each,
+/// below those that the kernel gives out itself.
+const PORT_BLOCKS: u16 = 550;
 
 /// How a cluster is started.
 #[derive(Debug, Clone)]
@@ -407,6 +416,8 @@ pub fn dev_command(setup: &Setup, home: &Path, log: &Path) -> Command {
         "--workers",
         &setup.workers.to_string(),
     ]);
+    let ports = [port_first().to_string(), PORTS_EACH.to_string()];
+    command.args(["--ports-from", &ports[0], "--ports-each", &ports[1]]);
     command.args(&setup.options);
     if setup.keep_jobs {
         command.arg("--keep-jobs");
@@ -424,6 +435,15 @@ pub fn dev_command(setup: &Setup, home: &Path, log: &Path) -> Command {
         .stderr(log)
         .process_group(0);
     command
+}
+
+/// Ports that no other cluster of this run has, and hardly one of another run.
+fn port_first() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let process = std::process::id().wrapping_mul(37) % u32::from(PORT_BLOCKS);
+    let own = u16::try_from(process).expect("a remainder is smaller");
+    let block = (own + NEXT.fetch_add(1, Ordering::Relaxed)) % PORT_BLOCKS;
+    PORT_FIRST + block * 2 * PORTS_EACH
 }
 
 fn lines_of(child: &mut Child) -> mpsc::Receiver<String> {
