@@ -71,6 +71,16 @@ pub(crate) fn explain_counted(
     let line = blocker
         .as_ref()
         .map_or_else(String::new, Blocker::to_string);
+    Explanation {
+        conditions: conditions(record, census, &line),
+        blocker,
+    }
+}
+
+/// All conditions that apply, the most telling first.
+fn conditions(record: &ServiceRecord, census: &Census<'_>, line: &str) -> Vec<ConditionView> {
+    let available = census.total().available();
+    let rollout = &record.rollout;
     let mut conditions = Vec::new();
     let mut add = |condition, reason: String, since: Option<ClusterTime>| {
         conditions.push(ConditionView {
@@ -83,56 +93,55 @@ pub(crate) fn explain_counted(
         add(Condition::Deleting, deleting(census), Some(since));
     }
     if crash_loops(record) {
-        add(Condition::CrashLoop, line.clone(), None);
+        add(Condition::CrashLoop, line.to_owned(), None);
     }
-    if let Phase::Stuck { reason } = &record.rollout.phase {
-        let reason = if line.is_empty() { reason } else { &line };
-        let text = format!(
-            "no progress within {}: {reason}",
-            record.settings.rollout.progress_deadline
-        );
+    if let Phase::Stuck { reason } = &rollout.phase {
+        let deadline = record.settings.rollout.progress_deadline;
+        let reason = if line.is_empty() { reason } else { line };
+        let text = format!("no progress within {deadline}: {reason}");
         add(Condition::Stuck, text, None);
     }
     if let Some(pause) = record.paused {
+        let text = "versions stay as they are until it is resumed";
+        add(Condition::Paused, text.to_owned(), Some(pause.since));
+    }
+    if rollout.is_active() {
         add(
-            Condition::Paused,
-            "versions stay as they are until it is resumed".to_owned(),
-            Some(pause.since),
+            Condition::Rolling,
+            rolling(record, census, line),
+            Some(rollout.started),
         );
     }
-    if record.rollout.is_active() {
-        let updated = census.current().counts.staying();
-        let mut text = format!(
-            "version {}: {updated} of {} replicas, {} available",
-            record.rollout.version,
-            record.desired,
-            census.current().counts.available()
-        );
-        if !line.is_empty() {
-            text = format!("{text}; {line}");
-        }
-        add(Condition::Rolling, text, Some(record.rollout.started));
-    }
-    let available = census.total().available();
     if available < record.desired {
-        let text = if line.is_empty() {
-            format!("available {available} < desired {}", record.desired)
-        } else {
-            line
+        let text = match line {
+            "" => format!("available {available} < desired {}", record.desired),
+            line => line.to_owned(),
         };
         add(Condition::Short, text, record.short_since);
     }
     if conditions.is_empty() {
-        let text = format!("{available} of {} replicas are available", record.desired);
         conditions.push(ConditionView {
             condition: Condition::Steady,
-            reason: text,
+            reason: format!("{available} of {} replicas are available", record.desired),
             since: None,
         });
     }
-    Explanation {
-        conditions,
-        blocker,
+    conditions
+}
+
+/// Such as `version 2: 3 of 4 replicas, 2 available; ...`.
+fn rolling(record: &ServiceRecord, census: &Census<'_>, line: &str) -> String {
+    let counts = census.current().counts;
+    let text = format!(
+        "version {}: {} of {} replicas, {} available",
+        record.rollout.version,
+        counts.staying(),
+        record.desired,
+        counts.available()
+    );
+    match line {
+        "" => text,
+        line => format!("{text}; {line}"),
     }
 }
 

@@ -134,11 +134,7 @@ impl ServiceRecord {
             } => self.add_version((*number, *reason, author), (queue, template), now, wall),
             ServiceFact::SettingsChanged {
                 settings, profile, ..
-            } => {
-                self.settings = (**settings).clone();
-                self.profile.clone_from(profile);
-                self.settings_generation += 1;
-            }
+            } => self.set_settings(settings, profile),
             ServiceFact::Targeted {
                 version, want, why, ..
             } => self.target(*version, *want, *why),
@@ -178,6 +174,12 @@ impl ServiceRecord {
             | ServiceFact::RolloutResumed { .. } => self.apply_rollout(fact, now),
             ServiceFact::DeletionRequested { .. } => self.deleting_since = Some(now),
         }
+    }
+
+    fn set_settings(&mut self, settings: &ServiceSettings, profile: &str) {
+        self.settings = settings.clone();
+        profile.clone_into(&mut self.profile);
+        self.settings_generation += 1;
     }
 
     fn apply_rollout(&mut self, fact: &ServiceFact, now: ClusterTime) {

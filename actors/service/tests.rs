@@ -5,5 +5,6 @@ mod replacing;
 mod rollouts;
 mod scaling;
 mod shown;
+mod steps;
 mod tables;
 mod world;

@@ -59,14 +59,7 @@ pub(super) fn describe(fact: &ServiceFact) -> Option<(&'static str, String)> {
             format!("{count} replicas of version {version} were lost with their hosts"),
         )),
         ServiceFact::BackoffReset { version, why, .. } => {
-            let why = match why {
-                ResetReason::Stable => "its replicas are stable",
-                ResetReason::Operator => "an operator asked for it",
-            };
-            Some((
-                "reset",
-                format!("failures of version {version} are forgotten: {why}"),
-            ))
+            Some(("reset", reset_text(*version, *why)))
         }
         ServiceFact::VersionProved { version, .. } => Some((
             "proved",
@@ -126,6 +119,14 @@ fn target_text(version: u32, want: u32, why: TargetReason) -> String {
         TargetReason::Scale => "scaling",
     };
     format!("{want} replicas of version {version} wanted ({why})")
+}
+
+fn reset_text(version: u32, why: ResetReason) -> String {
+    let why = match why {
+        ResetReason::Stable => "its replicas are stable",
+        ResetReason::Operator => "an operator asked for it",
+    };
+    format!("failures of version {version} are forgotten: {why}")
 }
 
 fn failure_text(version: u32, failure: &crate::facts::Failure) -> (&'static str, String) {

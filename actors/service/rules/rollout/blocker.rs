@@ -253,10 +253,9 @@ impl fmt::Display for Blocker {
                 last,
                 hosts,
             } => {
-                let what = if *crash_loop {
-                    "crash loop"
-                } else {
-                    "crash backoff"
+                let what = match *crash_loop {
+                    true => "crash loop",
+                    false => "crash backoff",
                 };
                 write!(f, "version {version}: {what} after {failures} failures, ")?;
                 match wait.0 {
@@ -264,16 +263,7 @@ impl fmt::Display for Blocker {
                     millis => write!(f, "next try in {}s", millis.div_ceil(1000))?,
                 }
                 write!(f, ", last error: {last}")?;
-                match hosts.as_slice() {
-                    [] => Ok(()),
-                    [host] => write!(f, "; only host {host} was tried"),
-                    [_, _, ..] => write!(
-                        f,
-                        "; it failed on {} hosts ({}), so the version is to blame",
-                        hosts.len(),
-                        hosts.join(", ")
-                    ),
-                }
+                write_blame(f, hosts)
             }
             Self::Available {
                 version,
@@ -308,9 +298,33 @@ impl fmt::Display for Blocker {
                 waiting,
             } => write!(
                 f,
-                "available {available} < desired {desired}; {}",
+                "available {available} {} desired {desired}; {}",
+                order(*available, *desired),
                 join(waiting)
             ),
         }
+    }
+}
+
+/// The sign between two counts.
+fn order(left: u32, right: u32) -> &'static str {
+    match left.cmp(&right) {
+        std::cmp::Ordering::Less => "<",
+        std::cmp::Ordering::Equal => "=",
+        std::cmp::Ordering::Greater => ">",
+    }
+}
+
+/// Whom the failures speak against: one host tells little, several tell of the version.
+fn write_blame(f: &mut fmt::Formatter<'_>, hosts: &[String]) -> fmt::Result {
+    match hosts {
+        [] => Ok(()),
+        [host] => write!(f, "; only host {host} was tried"),
+        [_, _, ..] => write!(
+            f,
+            "; it failed on {} hosts ({}), so the version is to blame",
+            hosts.len(),
+            hosts.join(", ")
+        ),
     }
 }
