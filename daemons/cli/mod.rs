@@ -10,6 +10,7 @@
 mod account;
 mod arguments;
 mod connection;
+mod credentials;
 mod failure;
 mod operation;
 mod present;
@@ -34,7 +35,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use arguments::{Arguments, Noun};
+use arguments::{Arguments, Global, Noun};
 use connection::Connection;
 use failure::Failure;
 
@@ -68,16 +69,21 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
         return print::text(&String::from_utf8_lossy(&script));
     }
     let mut connection = Connection::new(&global)?;
-    let connection = &mut connection;
+    let outcome = dispatch(noun, &global, &mut connection).await;
+    connection.close().await;
+    outcome
+}
+
+async fn dispatch(noun: Noun, global: &Global, connection: &mut Connection) -> Result<(), Failure> {
     match noun {
-        Noun::Services(verb) => services::run(verb, &global, connection).await,
-        Noun::Jobs(verb) => jobs::run(verb, &global, connection).await,
-        Noun::Hosts(verb) => hosts::run(verb, &global, connection).await,
-        Noun::Actors(verb) => actors::run(verb, &global, connection).await,
-        Noun::Sessions(verb) => sessions::run(verb, &global, connection).await,
-        Noun::Cluster(verb) => cluster::run(verb, &global, connection).await,
-        Noun::Audit => cluster::audit(&global, connection).await,
-        Noun::Watch(what) => watch::run(&what, &global, connection).await,
+        Noun::Services(verb) => services::run(verb, global, connection).await,
+        Noun::Jobs(verb) => jobs::run(verb, global, connection).await,
+        Noun::Hosts(verb) => hosts::run(verb, global, connection).await,
+        Noun::Actors(verb) => actors::run(verb, global, connection).await,
+        Noun::Sessions(verb) => sessions::run(verb, global, connection).await,
+        Noun::Cluster(verb) => cluster::run(verb, global, connection).await,
+        Noun::Audit => cluster::audit(global, connection).await,
+        Noun::Watch(what) => watch::run(&what, global, connection).await,
         Noun::Completions { .. } => Ok(()),
     }
 }

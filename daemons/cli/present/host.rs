@@ -2,6 +2,7 @@
 
 use xce_host::state::HostLife;
 use xce_host::view::HostView;
+use xce_model::Bytes;
 
 use crate::cli::print::{Field, Look, Row, Tone, cell, pairs_text};
 
@@ -22,7 +23,11 @@ impl Row for HostView {
             takes_jobs(self.takes_jobs),
             cell(self.jobs),
             cell(format!("{} of {}", self.cpus_used, self.cpus)),
-            cell(format!("{} of {}", self.memory_used, self.memory)),
+            cell(format!(
+                "{} of {}",
+                size(&self.memory_used),
+                size(&self.memory)
+            )),
         ];
         if look.wide {
             cells.extend([
@@ -57,13 +62,37 @@ pub fn details(host: &HostView, _look: &Look) -> String {
         ),
         (
             "memory",
-            format!("{} of {} in use", host.memory_used, host.memory),
+            format!(
+                "{} of {} in use",
+                size(&host.memory_used),
+                size(&host.memory)
+            ),
         ),
         ("address", host.address.clone()),
         ("labels", host.labels.join(", ")),
         ("not enforced", host.not_enforced.join(", ")),
         ("incarnation", host.incarnation.clone()),
     ])
+}
+
+/// A size of machine output as people read it, with one decimal, such as `23.5GiB`.
+fn size(text: &str) -> String {
+    let Ok(Bytes(bytes)) = text.parse::<Bytes>() else {
+        return text.to_owned();
+    };
+    const UNITS: [(&str, u64); 4] = [
+        ("TiB", 1 << 40),
+        ("GiB", 1 << 30),
+        ("MiB", 1 << 20),
+        ("KiB", 1 << 10),
+    ];
+    let Some((unit, size)) = UNITS.iter().find(|(_, size)| bytes >= *size) else {
+        return text.to_owned();
+    };
+    match (bytes / size, bytes % size * 10 / size) {
+        (whole, 0) => format!("{whole}{unit}"),
+        (whole, tenth) => format!("{whole}.{tenth}{unit}"),
+    }
 }
 
 fn or_dash(list: &[String]) -> String {

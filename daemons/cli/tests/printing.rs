@@ -128,8 +128,8 @@ stderr:
 #[test]
 fn hosts_in_a_table() {
     let wanted = "\
-NAME  STATE  TAKES JOBS  JOBS  CPUS      MEMORY          REASON
-w1    up     no          2     0.5 of 2  512MiB of 4GiB  answers; closed by ada: broken fan
+NAME  STATE  TAKES JOBS  JOBS  CPUS      MEMORY             REASON
+w1    up     no          2     0.5 of 2  512MiB of 23.5GiB  answers; closed by ada: broken fan
 ";
     assert_eq!(listed(Form::Table, &[host()]), wanted);
 }

@@ -178,7 +178,7 @@ pub fn host() -> HostView {
         takes_jobs: false,
         cpus: "2".to_owned(),
         cpus_used: "0.5".to_owned(),
-        memory: "4GiB".to_owned(),
+        memory: "24683656KiB".to_owned(),
         memory_used: "512MiB".to_owned(),
         jobs: 2,
         address: "127.0.0.1".to_owned(),
