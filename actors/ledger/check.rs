@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use xce_host::HostRecord;
 use xce_model::limits::JOBS_MAX;
-use xce_model::{JobId, JobState, Run};
+use xce_model::{Incarnation, JobId, JobState, Run};
 use xce_replica::JobRecord;
 
 use crate::apply::pending_element;
@@ -55,16 +55,7 @@ fn one<'a>(
                 (Some(_) | None, _) => unchanged("host", host, found, *lsn),
             }
         }
-        Precondition::NameFree { project, name } => match view.service_named(project, name) {
-            Some(service) => Err(Unmet::new(
-                "name_in_use",
-                format!(
-                    "service {} of project {project} is already named {name}",
-                    service.id
-                ),
-            )),
-            None => Ok(()),
-        },
+        Precondition::NameFree { project, name } => name_is_free(view, project, name),
         Precondition::Fits {
             job,
             run,
@@ -76,25 +67,7 @@ fn one<'a>(
             incarnation,
             epoch,
             sequence,
-        } => match view.host(host) {
-            Some(found)
-                if found.inventory.incarnation == *incarnation
-                    && (found.epoch, found.sequence) == (*epoch, *sequence) =>
-            {
-                Ok(())
-            }
-            Some(found) => Err(Unmet::new(
-                "mark_moved",
-                format!(
-                    "facts of {host} are committed up to {} of spool epoch {}, not up to {sequence} of {epoch}",
-                    found.sequence, found.epoch
-                ),
-            )),
-            None => Err(Unmet::new(
-                "no_such_host",
-                format!("there is no host {host}"),
-            )),
-        },
+        } => marked(view, host, (*incarnation, *epoch, *sequence)),
         Precondition::Room { jobs } => {
             if view.job_count().saturating_add(*jobs) <= JOBS_MAX {
                 return Ok(());
@@ -120,6 +93,36 @@ fn one<'a>(
             )),
         },
     }
+}
+
+fn name_is_free(view: &View, project: &str, name: &str) -> Result<(), Unmet> {
+    match view.service_named(project, name) {
+        Some(service) => Err(Unmet::new(
+            "name_in_use",
+            format!(
+                "service {} of project {project} is already named {name}",
+                service.id
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+fn marked(view: &View, host: &str, mark: (Incarnation, u64, u64)) -> Result<(), Unmet> {
+    let Some(found) = view.host(host) else {
+        return Err(Unmet::new(
+            "no_such_host",
+            format!("there is no host {host}"),
+        ));
+    };
+    if (found.inventory.incarnation, found.epoch, found.sequence) == mark {
+        return Ok(());
+    }
+    let text = format!(
+        "facts of {host} are committed up to {} of spool epoch {}, not up to {} of {}",
+        found.sequence, found.epoch, mark.2, mark.1
+    );
+    Err(Unmet::new("mark_moved", text))
 }
 
 fn job_changed(view: &View, job: JobId) -> Option<u64> {

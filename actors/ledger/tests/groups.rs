@@ -100,6 +100,21 @@ fn preconditions_are_checked_in_log_order() {
             },
             Some("gone"),
         ),
+    ];
+    for (precondition, expected) in cases {
+        assert_eq!(
+            refusal(&mut bench, precondition.clone()),
+            expected,
+            "{precondition:?}"
+        );
+    }
+}
+
+#[test]
+fn names_room_and_sessions_are_checked_in_log_order() {
+    let mut bench = Bench::new();
+    bench.service("web", 1);
+    let cases = [
         (
             Precondition::NameFree {
                 project: "default".into(),

@@ -164,7 +164,7 @@ const OPERATION: OperationId = OperationId([7; 16]);
 
 pub(super) fn job_facts() -> Vec<JobFact> {
     let job = JobId::element(17, 3);
-    vec![
+    let mut facts = vec![
         JobFact::Submitted {
             spec: Box::new(job_spec()),
             operation: OPERATION,
@@ -207,6 +207,13 @@ pub(super) fn job_facts() -> Vec<JobFact> {
             exit: exit(),
             stderr: "last words of it".into(),
         },
+    ];
+    facts.extend(more_job_facts(job));
+    facts
+}
+
+fn more_job_facts(job: JobId) -> Vec<JobFact> {
+    vec![
         JobFact::StopRequested {
             job,
             run: 2,
@@ -282,11 +289,8 @@ pub(super) fn host_facts() -> Vec<HostFact> {
     ]
 }
 
-pub(super) fn service_facts() -> Vec<ServiceFact> {
-    let service = ServiceId(4);
-    let author = || "ann".to_owned();
-    let operation = OPERATION;
-    let failure = Failure {
+fn failure() -> Failure {
+    Failure {
         job: JobId::single(9),
         count: 2,
         hosts: vec!["w1".into()],
@@ -299,7 +303,13 @@ pub(super) fn service_facts() -> Vec<ServiceFact> {
         not_before: ClusterTime(11),
         crash_loop: true,
         seen: 12,
-    };
+    }
+}
+
+pub(super) fn service_facts() -> Vec<ServiceFact> {
+    let service = ServiceId(4);
+    let author = || "ann".to_owned();
+    let operation = OPERATION;
     let mut facts = vec![
         ServiceFact::Created {
             spec: Box::new(service_spec()),
@@ -323,7 +333,7 @@ pub(super) fn service_facts() -> Vec<ServiceFact> {
         ServiceFact::VersionFailed {
             service,
             version: 2,
-            failure: Box::new(failure),
+            failure: Box::new(failure()),
         },
         ServiceFact::ReplicasLost {
             service,
@@ -351,6 +361,7 @@ pub(super) fn service_facts() -> Vec<ServiceFact> {
         },
     ];
     facts.extend(more_service_facts(service));
+    facts.extend(last_service_facts(service));
     facts
 }
 
@@ -406,6 +417,13 @@ fn more_service_facts(service: ServiceId) -> Vec<ServiceFact> {
             version: 2,
             reason: "no host has room".into(),
         },
+    ]
+}
+
+fn last_service_facts(service: ServiceId) -> Vec<ServiceFact> {
+    let author = || "ann".to_owned();
+    let operation = OPERATION;
+    vec![
         ServiceFact::RolloutPaused {
             service,
             author: author(),
@@ -605,8 +623,8 @@ pub(super) fn array_row() -> ArrayV1 {
     }
 }
 
-pub(super) fn service_row() -> ServiceV1 {
-    let backoff = Backoff {
+fn backoff() -> Backoff {
+    Backoff {
         failures: 1,
         step: 2,
         not_before: ClusterTime(3),
@@ -621,7 +639,10 @@ pub(super) fn service_row() -> ServiceV1 {
             stderr: "last words of it".into(),
         }),
         hosts: vec!["w1".into()],
-    };
+    }
+}
+
+pub(super) fn service_row() -> ServiceV1 {
     let version = VersionV1 {
         number: 1,
         root: 2,
@@ -634,7 +655,7 @@ pub(super) fn service_row() -> ServiceV1 {
         dispatch_limit: Some(7),
         limit_since: ClusterTime(8),
         proved: true,
-        backoff,
+        backoff: backoff(),
     };
     ServiceV1 {
         id: ServiceId(1),
