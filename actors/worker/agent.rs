@@ -173,7 +173,12 @@ impl HostAgent {
         if term < state.term {
             return false;
         }
-        state.term = term;
+        if term > state.term {
+            state.term = term;
+            if let Err(error) = self.station.dir.keep_term(term) {
+                tracing::error!(error = %error, "the term of the primary is not kept");
+            }
+        }
         true
     }
 
@@ -290,7 +295,7 @@ impl Entity for HostAgent {
             _connection: Task::spawn(connection.run()),
             timer: Timer::new(context.address().clone(), context.clock().clone()),
             joined: None,
-            term: 0,
+            term: self.station.dir.term(),
             beats: 0,
             answered: 0,
             orders: 0,

@@ -26,9 +26,12 @@ pub fn take(settings: &Settings, dir: &StateDir) -> Result<Inventory, Refusal> {
     let mut labels = settings.labels.clone();
     labels.sort();
     labels.dedup();
-    let not_enforced: &[&str] = match settings.cgroup_parent {
-        Some(_) => &[],
-        None => &["cpu", "memory", "pids"],
+    let has_cgroups = settings.cgroup_parent.is_some() && xce_shim::cgroup::v2_mount().is_some();
+    // What a single run could not be given is in its own record.
+    let not_enforced: &[&str] = if has_cgroups {
+        &[]
+    } else {
+        &["cpu", "memory", "pids"]
     };
     Ok(Inventory {
         name: settings.name.clone(),

@@ -20,7 +20,9 @@ use crate::probe::{Role, Verdict};
 use crate::restart::wants_restart;
 use crate::run_core::{Effect, Input, Phase, RunCore};
 use crate::station::Station;
+use giving_up::GivingUp;
 
+mod giving_up;
 pub mod launch;
 pub mod outcome;
 mod perform;
@@ -74,6 +76,8 @@ pub struct RunActorState {
     probes: Vec<(Role, Task)>,
     /// Tasks that belong to this incarnation: the way to an adopted shim, and requests to it.
     tasks: Vec<Task>,
+    /// The launch that this incarnation has made last.
+    launched: Option<(Start, Arc<GivingUp>)>,
     /// How often in a row the shim was there and could not be followed.
     lost_sight: u32,
 }
@@ -270,6 +274,7 @@ impl Entity for RunActor {
             pid: 0,
             probes: Vec::new(),
             tasks: Vec::new(),
+            launched: None,
             lost_sight: 0,
         };
         if fresh {

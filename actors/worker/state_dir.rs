@@ -4,6 +4,7 @@
 //!   lock          held by the worker that runs
 //!   incarnation   32 hexadecimal digits, made at the first start
 //!   cluster       the cluster that this worker belongs to
+//!   term          highest term of a primary that was heard
 //!   boot          boot id at the last start; another one means that all runs ended
 //!   spool         facts that the controller has not committed
 //!   runs/<run>    one directory a run that has not ended, `17-1` or `17-3-1` (job, element, run)
@@ -140,6 +141,20 @@ impl StateDir {
     /// Directory of a run that has ended.
     pub fn ended(&self, run: RunId) -> PathBuf {
         self.path.join("ended").join(run_name(run))
+    }
+
+    /// Highest term of a primary that this worker or an earlier one has kept; 0 before the first.
+    pub fn term(&self) -> u64 {
+        let text = read_small(&self.path.join("term")).ok().flatten();
+        text.and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    /// Keeps a term.
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub fn keep_term(&self, term: u64) -> Result<(), StateDirError> {
+        write_small(&self.path.join("term"), &term.to_string())
     }
 
     /// Runs that have not ended, in order. Names that are none are left alone.

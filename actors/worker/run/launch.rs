@@ -20,6 +20,7 @@ use xce_model::Start;
 use xce_replica::wire::RunSpec;
 use xce_shim::{Limits, Output, Spec, User};
 
+use super::giving_up::GivingUp;
 use super::outcome::{CODE_NOT_EXECUTABLE, launch_failed};
 use crate::environment::{Environment, ExpandError};
 use crate::run_core::Input;
@@ -113,7 +114,10 @@ pub fn work_dir(
 
 /// Prepares the directory of a start and starts its shim. Must run within the async runtime, on a
 /// thread that may block.
-pub fn launch(station: &Station, spec: &RunSpec, start: Start) -> Launched {
+pub fn launch(station: &Station, spec: &RunSpec, start: Start, giving_up: &GivingUp) -> Launched {
+    if giving_up.is_given_up() {
+        return host_fault(start, "it was given up before it began");
+    }
     let run_dir = station.dir.run(spec.run);
     let nonce = station.next_nonce();
     let shim_spec = match shim_spec(station, spec, &run_dir, &nonce) {
@@ -188,7 +192,7 @@ fn shim_spec(
             Some(_) => Limits {
                 memory_bytes: Some(template.resources.memory.0).filter(|bytes| *bytes > 0),
                 pids: None,
-                cpu_milli: None,
+                cpu_milli: Some(template.resources.cpus.0).filter(|milli| *milli > 0),
             },
         },
         run_limit_ms: template.run_limit.map(|limit| limit.0),

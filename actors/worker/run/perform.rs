@@ -3,14 +3,18 @@
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use xce_replica::wire::RunSpec;
+use xce_runtime::Address;
+
+use super::giving_up::GivingUp;
 use super::launch::Launched;
 use super::{
     Cause, Context, Effect, Event, Happened, Input, ProbeCore, Request, Role, RunActor,
-    RunActorState, RunMessage, Start, Surroundings, Task, launch, outcome, shim,
+    RunActorState, RunMessage, Start, Station, Surroundings, Task, launch, outcome, shim,
 };
-use std::sync::Arc;
 
 /// Bytes of stderr that go with a failure.
 ///
@@ -33,7 +37,7 @@ impl RunActor {
         effect: Effect,
     ) {
         match effect {
-            Effect::Launch(start) => self.launch(context, start),
+            Effect::Launch(start) => self.launch(context, state, start),
             Effect::SendStop {
                 signal,
                 grace_ms,
@@ -69,46 +73,15 @@ impl RunActor {
         }
     }
 
-    fn launch(&self, context: &Context<RunMessage>, start: Start) {
+    fn launch(&self, context: &Context<RunMessage>, state: &mut RunActorState, start: Start) {
         let (station, spec) = (self.station.clone(), self.spec.clone());
         let address = context.address().clone();
+        let giving_up = Arc::new(GivingUp::default());
+        state.launched = Some((start, giving_up.clone()));
         // Not kept in the state: a shim that was started is followed whatever becomes of the actor.
         let following = Task::spawn(async move {
-            let Ok(permit) = station.launches.clone().acquire_owned().await else {
-                return;
-            };
-            let launching = tokio::task::spawn_blocking(move || {
-                let launched = launch::launch(&station, &spec, start);
-                drop(permit);
-                launched
-            });
-            let mut child = match launching.await {
-                Ok(Launched::Shim(child)) => child,
-                Ok(Launched::Claimed) => {
-                    return shim::deliver(&address, RunMessage::Gone(start, None)).await;
-                }
-                Ok(Launched::Not(input)) => {
-                    return shim::deliver(&address, RunMessage::Told(Box::new(input))).await;
-                }
-                Err(error) => {
-                    let input = Input::LaunchFailed {
-                        start,
-                        text: error.to_string(),
-                    };
-                    return shim::deliver(&address, RunMessage::Told(Box::new(input))).await;
-                }
-            };
-            let said = match child.stdout.take() {
-                Some(events) => {
-                    let tell =
-                        |event| shim::deliver(&address, RunMessage::Shim(start, Box::new(event)));
-                    shim::follow(events, tell).await
-                }
-                None => None,
-            };
-            // Reaped here; how it ended is in its records.
-            let _ = child.wait().await;
-            shim::deliver(&address, RunMessage::Gone(start, said)).await;
+            let message = follow_launch(station, spec, start, &giving_up, &address).await;
+            shim::deliver(&address, message).await;
         });
         following.detach();
     }
@@ -161,7 +134,12 @@ impl RunActor {
     fn destroy(&self, context: &Context<RunMessage>, state: &mut RunActorState) {
         let start = state.core.start();
         shim::kill_shim(&launch::start_dir(&state.run_dir, start));
-        self.reclaim(context, state, start, false);
+        match &state.launched {
+            // Whoever follows it kills it, and tells when it is gone; also a shim that has not
+            // even begun, which must never begin after this run has ended.
+            Some((launched, giving_up)) if *launched == start => giving_up.give_up(),
+            Some(_) | None => self.reclaim(context, state, start, false),
+        }
     }
 
     /// Ends what a dead shim left, then tells the rules that the start is lost.
@@ -253,6 +231,48 @@ impl RunActor {
         self.station.roster.leave(run);
         context.stop();
     }
+}
+
+/// Starts a shim and follows it to its end; what the run is to be told then.
+async fn follow_launch(
+    station: Arc<Station>,
+    spec: Arc<RunSpec>,
+    start: Start,
+    giving_up: &Arc<GivingUp>,
+    address: &Address<RunMessage>,
+) -> RunMessage {
+    let failed = |text: String| RunMessage::Told(Box::new(Input::LaunchFailed { start, text }));
+    let permit = match station.launches.clone().acquire_owned().await {
+        Ok(permit) => permit,
+        Err(error) => return failed(error.to_string()),
+    };
+    let given_up = giving_up.clone();
+    let launching = tokio::task::spawn_blocking(move || {
+        let launched = launch::launch(&station, &spec, start, &given_up);
+        drop(permit);
+        launched
+    });
+    let mut child = match launching.await {
+        Ok(Launched::Shim(child)) => child,
+        Ok(Launched::Claimed) => return RunMessage::Gone(start, None),
+        Ok(Launched::Not(input)) => return RunMessage::Told(Box::new(input)),
+        Err(error) => return failed(error.to_string()),
+    };
+    let mut said = None;
+    if let Some(events) = child.stdout.take() {
+        let tell = |event| shim::deliver(address, RunMessage::Shim(start, Box::new(event)));
+        tokio::select! {
+            last = shim::follow(events, tell) => said = last,
+            () = giving_up.given_up() => {}
+        }
+    }
+    if giving_up.is_given_up() {
+        // An error says that it has ended by itself.
+        let _ = child.start_kill();
+    }
+    // Reaped here; how it ended is in its records.
+    let _ = child.wait().await;
+    RunMessage::Gone(start, said)
 }
 
 /// The last lines of a file; empty where there is nothing to read.

@@ -226,6 +226,26 @@ fn an_unreadable_file_is_put_aside() {
     assert!(open(&path).1.is_empty());
 }
 
+#[test]
+fn a_full_disk_loses_nothing_that_was_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("spool");
+    let (mut spool, _) = open(&path);
+    put(&mut spool, 1, ended());
+    // A handle that takes no writes stands for a disk that does not.
+    let writable = std::mem::replace(&mut spool.file, File::open(&path).unwrap());
+    for number in [2, 3] {
+        assert!(!spool.append(run(number), 1, WallTime(0), ended()).unwrap());
+    }
+    assert_eq!(sequences(&mut spool), [1, 2, 3]);
+    spool.file = writable;
+    put(&mut spool, 4, ended());
+    drop(spool);
+    let (mut spool, findings) = open(&path);
+    assert!(findings.is_empty(), "{findings:?}");
+    assert_eq!(sequences(&mut spool), [1, 2, 3, 4]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

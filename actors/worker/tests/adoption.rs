@@ -239,3 +239,77 @@ async fn a_killed_actor_finds_its_run_again() {
     assert_eq!((exit.code, exit.cause), (Some(5), Cause::Exited));
     assert_eq!(controller.count(run(1), is_end), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_boot_every_run_is_told_and_nothing_starts() {
+    let mut world = World::joined().await;
+    let controller = world.controller();
+    controller.want(run(1), Want::Start(Box::new(batch(1, "sleep 1000"))));
+    controller.want(run(2), Want::Start(Box::new(replica(2, "sleep 1000"))));
+    for number in [1, 2] {
+        controller.happened(run(number), "start", is_start).await;
+    }
+    world.kill_worker().await;
+    // As a boot leaves it: no process, and another boot id.
+    for number in [1, 2] {
+        let dir = world.state().join(format!("runs/{number}-1"));
+        let mut record = xce_shim::RunRecord::load(&dir).unwrap();
+        world.end_run(&dir);
+        record.boot_id = "before".to_owned();
+        record.store(&dir).unwrap();
+    }
+    std::fs::write(world.state().join("boot"), "before").unwrap();
+    world.start_worker().await;
+    for number in [1, 2] {
+        let exit = world.controller().ended(run(number)).await;
+        assert_eq!(exit.cause, Cause::HostRebooted);
+    }
+    assert_eq!(world.controller().count(run(2), is_start), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_state_directory_never_keeps_a_worker_from_starting() {
+    let mut world = World::joined().await;
+    for number in 1..=3 {
+        let spec = replica(number, "sleep 1000");
+        world
+            .controller()
+            .want(run(number), Want::Start(Box::new(spec)));
+        world
+            .controller()
+            .happened(run(number), "ready", |what| *what == Happened::Ready)
+            .await;
+    }
+    world.kill_worker().await;
+    let state = world.state();
+    std::fs::write(state.join("spool"), "").unwrap();
+    std::fs::write(state.join("runs/1-1/memory"), "").unwrap();
+    std::fs::write(state.join("runs/2-1/order"), "").unwrap();
+    std::fs::create_dir(state.join("runs/9-1")).unwrap();
+    std::fs::create_dir(state.join("runs/not a run")).unwrap();
+    let shim = xce_shim::RunRecord::load(&state.join("runs/2-1"))
+        .unwrap()
+        .shim
+        .pid;
+    world.start_worker().await;
+    // What cannot be taken over is ended and told; the others live on.
+    for number in [2, 9] {
+        assert_eq!(
+            world.controller().ended(run(number)).await.cause,
+            Cause::RunLost
+        );
+    }
+    assert!(xce_shim::machine::process_stat(shim).is_none_or(|stat| !stat.is_alive()));
+    for number in [1, 3] {
+        world.controller().want(
+            run(number),
+            Want::Stop {
+                cause: Cause::TermOwner,
+            },
+        );
+        assert_eq!(
+            world.controller().ended(run(number)).await.cause,
+            Cause::TermOwner
+        );
+    }
+}

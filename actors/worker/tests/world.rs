@@ -17,15 +17,19 @@ use crate::controller::{Controller, Manners, Seat, Told};
 pub fn shim() -> &'static Path {
     static SHIM: OnceLock<PathBuf> = OnceLock::new();
     SHIM.get_or_init(|| {
-        let built = Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--quiet",
-                "--package",
-                "xce-shim",
-                "--bin",
-                "xce-shim",
-            ])
+        let mut command = Command::new(env!("CARGO"));
+        command.args([
+            "build",
+            "--quiet",
+            "--package",
+            "xce-shim",
+            "--bin",
+            "xce-shim",
+        ]);
+        if !cfg!(debug_assertions) {
+            command.arg("--release");
+        }
+        let built = command
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status()
             .unwrap();
@@ -147,6 +151,14 @@ impl World {
             .unwrap()
             .unwrap()
             .unwrap();
+    }
+
+    /// Ends the shim and the job of a run's directory.
+    pub fn end_run(&self, dir: &Path) {
+        xce_worker::run::shim::kill_shim(dir);
+        while let Ok(xce_shim::Reclaim::Dying(_) | xce_shim::Reclaim::ShimAlive) =
+            xce_shim::reclaim(dir)
+        {}
     }
 
     pub async fn stop_worker(&mut self, keep_jobs: bool) {
