@@ -59,10 +59,9 @@ pub fn read<T>(
     };
     let failed = |list| Err(Faults::of(file, list).expect("a failure has a fault"));
     if text.len() > TEXT_BYTES_MAX {
-        let sentence = format!(
-            "the file has {} bytes, at most {TEXT_BYTES_MAX} are allowed",
-            text.len()
-        );
+        // Whoever read the text may have stopped at this limit, so its length says nothing.
+        let sentence =
+            format!("the file has more than the {TEXT_BYTES_MAX} bytes that are allowed");
         return failed(vec![Fault::placeless(sentence)]);
     }
     let (root, errors) = DeTable::parse_recoverable(text);

@@ -233,7 +233,10 @@ fn sizes_are_bounded() {
     assert!(text.contains("the environment has 300"), "{text}");
     assert!(text.contains("at most 262144 are allowed"), "{text}");
     let text = fault(&variable(10_000_000));
-    assert!(text.contains("at most 1048576 are allowed"), "{text}");
+    assert!(
+        text.contains("more than the 1048576 bytes that are allowed"),
+        "{text}"
+    );
     let text = resolved(&format!(
         "name = \"w\"\ncommand = [\"{}\"]\n",
         "x".repeat(70_000)
