@@ -26,8 +26,6 @@ fn refusal(bench: &mut Bench, precondition: Precondition) -> Option<&'static str
 #[test]
 fn preconditions_are_checked_in_log_order() {
     let mut bench = Bench::new();
-    bench.host("w1", 2);
-    let host_lsn = bench.lsn;
     let waiting = bench.submit(job("a"));
     let job_lsn = bench.lsn;
     let service = bench.service("web", 1);
@@ -72,6 +70,22 @@ fn preconditions_are_checked_in_log_order() {
             },
             Some("gone"),
         ),
+    ];
+    for (precondition, expected) in cases {
+        assert_eq!(
+            refusal(&mut bench, precondition.clone()),
+            expected,
+            "{precondition:?}"
+        );
+    }
+}
+
+#[test]
+fn hosts_are_compared_in_log_order() {
+    let mut bench = Bench::new();
+    bench.host("w1", 2);
+    let host_lsn = bench.lsn;
+    let cases = [
         (
             Precondition::HostUnchanged {
                 host: "w1".into(),
