@@ -152,7 +152,9 @@ impl HostAgent {
         if state.left {
             return;
         }
-        if state.beats.saturating_sub(state.answered) >= UNANSWERED_MAX {
+        // With one controller there is nobody else to turn to, and it may only be slow.
+        let has_choice = self.station.settings.controllers.len() > 1;
+        if has_choice && state.beats.saturating_sub(state.answered) >= UNANSWERED_MAX {
             tracing::warn!(beats = state.beats, "the controller does not answer beats");
             peer.close(CloseCode::Done, "beats are not answered");
             state.joined = None;

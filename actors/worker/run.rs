@@ -267,7 +267,12 @@ impl Entity for RunActor {
         };
         let resynced = self.station.resynced.load(Ordering::Acquire);
         let mut state = RunActorState {
-            core: RunCore::new(&self.spec, memory, resynced),
+            core: RunCore::new(
+                &self.spec,
+                memory,
+                resynced,
+                self.station.settings.kill_budget,
+            ),
             run_dir,
             timer: Timer::new(context.address().clone(), context.clock().clone()),
             since_ms: 0,

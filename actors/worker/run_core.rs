@@ -13,7 +13,7 @@
 //! again in place until the controller has named every wanted run (`Resynced`).
 
 use xce_model::spec::{RestartPolicy, StopPolicy};
-use xce_model::{Cause, Exit, Start};
+use xce_model::{Cause, Exit, Millis, Start};
 use xce_replica::wire::{Happened, RunSpec};
 
 use crate::memory::Memory;
@@ -42,6 +42,7 @@ pub struct RunCore {
     phase: Phase,
     memory: Memory,
     may_restart: bool,
+    kill_budget_ms: u64,
     last_exit: Option<Exit>,
 }
 
@@ -56,8 +57,9 @@ struct Has {
 }
 
 impl RunCore {
-    /// A run of which `memory` is remembered; the default memory is that of a new run.
-    pub fn new(spec: &RunSpec, memory: Memory, may_restart: bool) -> Self {
+    /// A run of which `memory` is remembered; the default memory is that of a new run. A shim is
+    /// killed when it has done nothing `kill_budget` after it was to kill.
+    pub fn new(spec: &RunSpec, memory: Memory, may_restart: bool, kill_budget: Millis) -> Self {
         let probes = &spec.template.probes;
         let has = Has {
             startup: probes.startup.is_some(),
@@ -74,6 +76,7 @@ impl RunCore {
             phase: Phase::New,
             memory,
             may_restart,
+            kill_budget_ms: kill_budget.0,
             last_exit: None,
         }
     }

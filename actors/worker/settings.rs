@@ -28,6 +28,11 @@ const ENDED_MAX: usize = 10_000;
 /// Source: derived; at 300 bytes each 60 MB, four minutes of 900 jobs a second.
 const FACTS_MAX: usize = 200_000;
 
+/// Time from the kill of a tree to the kill of its shim, and between attempts.
+///
+/// Source: derived; a killed tree is gone within milliseconds unless a process hangs in the kernel.
+const KILL_BUDGET: Millis = Millis::seconds(10);
+
 /// How long a stop with its jobs may take.
 ///
 /// Source: derived; the default grace of 30 s, the kill budget of 10 s, and the spool's rest.
@@ -73,6 +78,9 @@ pub struct Settings {
     /// Sync facts and exit records to disk before they are told. Only a crash of the host makes a
     /// difference, and then all runs end anyway. Default false.
     pub sync: bool,
+    /// Time from the kill of a job's tree to the kill of its shim, and between attempts.
+    /// Default 10 s.
+    pub kill_budget: Millis,
     /// How long a stop with its jobs may take. Default 45 s.
     pub stop_within: Duration,
 }
@@ -104,6 +112,7 @@ impl Settings {
             facts_max: FACTS_MAX,
             output_bytes_max: None,
             sync: false,
+            kill_budget: KILL_BUDGET,
             stop_within: STOP_WITHIN,
         }
     }

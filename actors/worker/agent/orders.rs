@@ -82,3 +82,131 @@ fn lost(run: RunId, detail: &str) -> Action {
         },
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xce_model::JobId;
+    use xce_model::spec::{
+        Probes, Resources, RestartMode, RestartPolicy, StopPolicy, Template, User,
+    };
+    use xce_model::{Bytes, MilliCpu, Millis};
+
+    fn run(number: u64) -> RunId {
+        RunId {
+            job: JobId::single(number),
+            run: 1,
+        }
+    }
+
+    fn spec(run: RunId) -> Box<RunSpec> {
+        let zero = Millis(0);
+        Box::new(RunSpec {
+            run,
+            name: String::new(),
+            template: Template {
+                command: Vec::new(),
+                env: Vec::new(),
+                cwd: None,
+                user: User {
+                    name: String::new(),
+                    uid: 0,
+                    gid: 0,
+                },
+                resources: Resources {
+                    cpus: MilliCpu(0),
+                    memory: Bytes(0),
+                },
+                ports: Vec::new(),
+                probes: Probes {
+                    startup: None,
+                    readiness: None,
+                    liveness: None,
+                },
+                restart: RestartPolicy {
+                    mode: RestartMode::Never,
+                    delay: zero,
+                    delay_max: zero,
+                    max_restarts: 0,
+                    window: zero,
+                    stable_after: zero,
+                },
+                stop: StopPolicy {
+                    drain: zero,
+                    signal: 15,
+                    grace: zero,
+                },
+                run_limit: None,
+                constraints: Vec::new(),
+            },
+            ports: Vec::new(),
+            replica: None,
+        })
+    }
+
+    /// One letter for what an action does.
+    fn letter(action: &Action) -> char {
+        match action {
+            Action::Nothing => '.',
+            Action::Start(_) => 'S',
+            Action::Stop(..) => 'T',
+            Action::Suspend(_) => 'u',
+            Action::Resume(_) => 'r',
+            Action::Restart(_) => 'R',
+            Action::Report(_, Happened::Ended { .. }) => 'L',
+            Action::Report(..) => 'F',
+        }
+    }
+
+    #[test]
+    fn each_order_has_one_meaning_for_each_state() {
+        let wants: [(Want, &str); 6] = [
+            // live, end waits, ended, unknown; and unknown while leaving
+            (Want::Start(spec(run(1))), "..LS."),
+            (Want::Keep(spec(run(1))), "..LLL"),
+            (
+                Want::Stop {
+                    cause: Cause::TermOwner,
+                },
+                "T.LLL",
+            ),
+            (Want::Suspend, "u.LLL"),
+            (Want::Resume, "r.LLL"),
+            (Want::Restart, "R.LLL"),
+        ];
+        for (want, expected) in wants {
+            let states = [
+                (Known::Live, false),
+                (Known::EndWaits, false),
+                (Known::Ended, false),
+                (Known::Unknown, false),
+                (Known::Unknown, true),
+            ];
+            let found: String = states
+                .into_iter()
+                .map(|(known, leaving)| {
+                    let order = Order {
+                        run: run(1),
+                        want: want.clone(),
+                    };
+                    letter(&decide(order, known, leaving))
+                })
+                .collect();
+            assert_eq!(found, expected, "{want:?}");
+        }
+        let wrong = Order {
+            run: run(1),
+            want: Want::Start(spec(run(2))),
+        };
+        assert_eq!(letter(&decide(wrong, Known::Unknown, false)), 'F');
+    }
+
+    #[test]
+    fn what_complete_orders_do_not_name_is_stale() {
+        let live = vec![run(1), run(2), run(3)];
+        assert_eq!(
+            stale(live, &HashSet::from([run(2), run(9)])),
+            [run(1), run(3)]
+        );
+    }
+}

@@ -5,11 +5,6 @@ use xce_model::{Cause, Exit};
 
 use super::{Effect, Phase, RunCore};
 
-/// Time from the kill of a tree to the kill of its shim, and between attempts, in milliseconds.
-///
-/// Source: derived; a killed tree is gone within milliseconds unless a process hangs in the kernel.
-pub const KILL_BUDGET_MS: u64 = 10_000;
-
 /// What a stop is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct StopPlan {
@@ -114,7 +109,7 @@ impl RunCore {
         let grace_ms = self.stop.grace.0;
         let until_ms = now_ms
             .saturating_add(grace_ms)
-            .saturating_add(KILL_BUDGET_MS);
+            .saturating_add(self.kill_budget_ms);
         self.phase = Phase::Stopping {
             plan,
             step: StopStep::Grace,
@@ -159,7 +154,7 @@ impl RunCore {
         now_ms: u64,
         effects: &mut Vec<Effect>,
     ) {
-        let until_ms = now_ms.saturating_add(KILL_BUDGET_MS);
+        let until_ms = now_ms.saturating_add(self.kill_budget_ms);
         self.phase = Phase::Stopping {
             plan,
             step,

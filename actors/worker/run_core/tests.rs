@@ -5,9 +5,10 @@ use xce_model::spec::{
 use xce_model::{Bytes, Cause, Exit, JobId, MilliCpu, Millis, Start};
 use xce_replica::wire::{Happened, ReplicaOf, RunId, RunSpec};
 
-use super::stopping::KILL_BUDGET_MS;
 use super::*;
 use crate::probe::{Role, Verdict};
+
+const KILL_BUDGET_MS: u64 = 10_000;
 
 fn spec(mode: RestartMode) -> RunSpec {
     RunSpec {
@@ -82,7 +83,7 @@ fn probe() -> Probe {
 }
 
 fn core(spec: &RunSpec) -> RunCore {
-    RunCore::new(spec, Memory::default(), true)
+    RunCore::new(spec, Memory::default(), true, Millis(KILL_BUDGET_MS))
 }
 
 fn running(spec: &RunSpec) -> RunCore {
@@ -326,7 +327,12 @@ fn a_manual_restart_is_at_once_and_does_not_count() {
 
 #[test]
 fn nothing_starts_in_place_before_the_controller_has_spoken() {
-    let mut core = RunCore::new(&replica(RestartMode::Always), Memory::default(), false);
+    let mut core = RunCore::new(
+        &replica(RestartMode::Always),
+        Memory::default(),
+        false,
+        Millis(KILL_BUDGET_MS),
+    );
     core.handle(Input::Started { start: 1, pid: 7 }, 0);
     core.handle(exited(1, code(1)), 10);
     assert_eq!(core.deadline(), None);
@@ -334,7 +340,12 @@ fn nothing_starts_in_place_before_the_controller_has_spoken() {
     let kept = core.memory().clone();
     assert_eq!(core.handle(Input::Resynced, 1_000_000), [Effect::Launch(2)]);
     // The same after the worker has started again.
-    let mut core = RunCore::new(&replica(RestartMode::Always), kept, false);
+    let mut core = RunCore::new(
+        &replica(RestartMode::Always),
+        kept,
+        false,
+        Millis(KILL_BUDGET_MS),
+    );
     assert_eq!(core.handle(Input::Begin, 50), []);
     assert_eq!(core.handle(Input::Resynced, 60), []);
     assert_eq!(core.handle(Input::Tick, 110), [Effect::Launch(2)]);
@@ -416,7 +427,12 @@ fn an_adopted_replica_goes_on_with_its_verdict() {
         verdict: Verdict::Good,
     };
     before.handle(good, 1);
-    let mut core = RunCore::new(&spec, before.memory().clone(), false);
+    let mut core = RunCore::new(
+        &spec,
+        before.memory().clone(),
+        false,
+        Millis(KILL_BUDGET_MS),
+    );
     let effects = core.handle(Input::Started { start: 1, pid: 7 }, 100);
     assert_eq!(
         effects,
@@ -502,7 +518,7 @@ proptest! {
     ) {
         let mut spec = replica(RestartMode::Always);
         spec.template.probes.liveness = Some(probe());
-        let mut core = RunCore::new(&spec, Memory::default(), resynced);
+        let mut core = RunCore::new(&spec, Memory::default(), resynced, Millis(KILL_BUDGET_MS));
         let (mut now, mut ends, mut launched) = (0, 0, Vec::new());
         for (input, wait) in inputs {
             now += wait;

@@ -148,3 +148,62 @@ async fn a_worker_that_cannot_start_says_why() {
         Err(StartError::Identity(_))
     ));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_shim_holds_nothing_up() {
+    let mut world = World::new().await;
+    let mut settings = world.settings();
+    settings.kill_budget = xce_model::Millis(20);
+    world.start_worker_with(settings).await;
+    let controller = world.controller();
+    controller.joined(1).await;
+    let mut spec = batch(1, "sleep 1000 & sleep 1000");
+    spec.template.stop.grace = xce_model::Millis(20);
+    controller.want(run(1), Want::Start(Box::new(spec)));
+    controller.happened(run(1), "start", is_start).await;
+    let record = xce_shim::RunRecord::load(&world.state().join("runs/1-1")).unwrap();
+    let shim = rustix::process::Pid::from_raw(record.shim.pid).unwrap();
+    rustix::process::kill_process(shim, rustix::process::Signal::STOP).unwrap();
+    controller.want(
+        run(1),
+        Want::Stop {
+            cause: Cause::TermOwner,
+        },
+    );
+    let exit = controller.ended(run(1)).await;
+    assert_eq!(exit.cause, Cause::TermOwner, "{exit:?}");
+    let left = xce_shim::machine::processes()
+        .into_iter()
+        .filter(|stat| stat.session == record.job.pid && stat.is_alive())
+        .count();
+    assert_eq!(left, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_oldest_ended_runs_are_removed() {
+    let mut world = World::new().await;
+    let mut settings = world.settings();
+    settings.ended_max = 2;
+    world.start_worker_with(settings).await;
+    world.controller().joined(1).await;
+    for number in 1..=5 {
+        world
+            .controller()
+            .want(run(number), Want::Start(Box::new(batch(number, "true"))));
+        world.controller().ended(run(number)).await;
+    }
+    let waiting = async {
+        while std::fs::read_dir(world.state().join("ended"))
+            .unwrap()
+            .count()
+            > 2
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(crate::controller::PATIENCE, waiting)
+        .await
+        .unwrap();
+    assert!(world.state().join("ended/5-1").exists());
+    assert!(!world.state().join("ended/1-1").exists());
+}
