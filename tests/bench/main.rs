@@ -1,5 +1,7 @@
 //! Measurements, each printing one line of JSON: `cargo x bench`, or with names some of them.
 
+mod client;
+mod jobs;
 mod shim;
 mod wal;
 
@@ -9,7 +11,8 @@ use std::process::ExitCode;
 /// Name of a measurement, and how it runs.
 type Measurement = (&'static str, fn() -> Result<(), Box<dyn Error>>);
 
-const ALL: [Measurement; 2] = [
+const ALL: [Measurement; 3] = [
+    ("jobs", || Ok(jobs::run()?)),
     ("shim", || {
         shim::run();
         Ok(())

@@ -18,7 +18,8 @@ fn a_service_that_crashes_waits_with_the_reason() {
     let command = r#"["sh", "-c", "echo cannot open the till >&2; exit 42"]"#;
     // Without a probe it would be ready as soon as it runs, and a replica that was ready is no sign
     // of a bad version.
-    let more = "[restart]\nmode = \"never\"\n[probes.readiness]\nexec = { command = [\"false\"] }\n";
+    let more =
+        "[restart]\nmode = \"never\"\n[probes.readiness]\nexec = { command = [\"false\"] }\n";
     let file = service(cluster.folder(), "broken", 1, command, more);
     cli.good(&["services", "create", word(&file)]);
     let broken = cluster.service("broken", "is in a crash loop", |service| {

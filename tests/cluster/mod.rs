@@ -1,13 +1,19 @@
 //! Real clusters: real daemons, real jobs, the real command line. Each test says by its name what it
 //! proves.
 
+mod actors;
+mod alone;
 mod arrays;
 mod batch;
 mod both;
 mod controllers;
+mod disk;
+mod documents;
+mod doors;
 mod endings;
 mod first_run;
 mod programs;
+mod refusals;
 mod restarts;
 mod workers;
 

@@ -56,6 +56,22 @@ impl Answer {
         self.stderr
     }
 
+    /// Requires that a daemon ended with 1, soon and with a message; gives it.
+    ///
+    /// # Panics
+    /// When it is not so.
+    #[track_caller]
+    pub fn failed(self) -> String {
+        self.code_is(1);
+        assert!(
+            !self.stderr.contains("panicked"),
+            "{}: {}",
+            self.words,
+            self.stderr
+        );
+        self.stderr
+    }
+
     /// Requires an exit code.
     ///
     /// # Panics
@@ -71,7 +87,7 @@ impl Answer {
         let shown: String = words.chars().take(300).collect();
         assert_eq!(
             self.code, code,
-            "xcecli {shown}: exit code {}, stdout: {stdout}, stderr: {stderr}",
+            "{shown}: exit code {}, stdout: {stdout}, stderr: {stderr}",
             self.code
         );
     }

@@ -1,0 +1,254 @@
+//! Batch jobs through the whole chain, with every fact durable: ended jobs a second as a share of the
+//! bare shim chain and of a bare start and wait, the wait from submission to start on an idle
+//! cluster, and what ten thousand pending jobs cost. One JSON line.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use xce_model::spec::ArraySpec;
+use xce_model::{JobId, JobState};
+use xce_tests::{Cluster, Setup};
+
+use crate::client::{Client, Fault, job};
+
+/// Jobs of one case. Source: the requirement, 5 000 jobs of `/bin/true`.
+const JOBS: u64 = 5_000;
+/// Jobs for the latency on an idle cluster. Source: derived; a p99 needs some hundreds.
+const SAMPLES: usize = 300;
+/// Jobs that wait. Source: the requirement.
+const PENDING: u64 = 10_000;
+/// Submissions in flight. Source: foundations section 3; 64 saturate a connection.
+const IN_FLIGHT: usize = 64;
+
+/// Measures and prints.
+pub fn run() -> Result<(), Fault> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let (bare, shim) = baselines()?;
+    let cluster = Setup::new("bench-jobs")
+        .workers(1)
+        .set_worker("cpus=2")
+        .start();
+    let measured = runtime.block_on(measure(&cluster, bare, shim));
+    println!("{}", measured?);
+    Ok(())
+}
+
+async fn measure(cluster: &Cluster, bare: f64, shim: f64) -> Result<serde_json::Value, Fault> {
+    let client = Client::connect(cluster.home(), cluster.address()).await?;
+    let (p50, p99) = latency(&client).await?;
+    let single = singles(&client).await?;
+    let array = array(&client).await?;
+    let (bytes_each, answer_ms) = pending(cluster, &client).await?;
+    Ok(json!({
+        "bench": "jobs",
+        "slots": 2,
+        "bare_spawn_per_s": round(bare),
+        "shim_chain_per_s": round(shim),
+        "single_per_s": round(single),
+        "single_of_shim_chain": round(single / shim * 100.0) / 100.0,
+        "array_per_s": round(array),
+        "array_of_shim_chain": round(array / shim * 100.0) / 100.0,
+        "array_of_bare_spawn": round(array / bare * 100.0) / 100.0,
+        "submit_to_start_p50_ms": p50,
+        "submit_to_start_p99_ms": p99,
+        "pending_jobs": PENDING,
+        "pending_bytes_each": bytes_each,
+        "pending_mib": round(bytes_each as f64 * PENDING as f64 / 1_048_576.0 * 10.0) / 10.0,
+        "kill_to_answer_ms": answer_ms,
+    }))
+}
+
+fn round(value: f64) -> f64 {
+    value.round()
+}
+
+/// Jobs a second of a bare start and wait, and of the bare shim chain, two at once.
+fn baselines() -> Result<(f64, f64), Fault> {
+    let bare = two_at_once(|_, _| {
+        let status = Command::new("/bin/true").status();
+        assert!(
+            status.is_ok_and(|status| status.success()),
+            "/bin/true runs"
+        );
+    });
+    let shim = xce_tests::harness::binaries::path("xce-shim");
+    let base = tempfile::tempdir()?;
+    let chain = |thread: usize, number: u32| {
+        chain(&shim, &base.path().join(format!("{thread}-{number}")));
+    };
+    Ok((bare, two_at_once(chain)))
+}
+
+/// One job through its shim, and its record read: what a worker cannot do without.
+fn chain(shim: &Path, dir: &PathBuf) {
+    std::fs::create_dir(dir).expect("the run directory can be made");
+    let spec = xce_shim::Spec::new("bench", vec!["/bin/true".into()], &dir.display().to_string());
+    spec.store(dir).expect("the spec can be stored");
+    let mut child = xce_shim::spawn(shim, dir).expect("the shim starts");
+    let status = child.wait().expect("the shim ends");
+    assert!(status.success(), "the shim ended with {status}");
+    let state = xce_shim::inspect(dir).expect("the run can be read");
+    assert!(
+        matches!(state, xce_shim::RunState::Exited(_)),
+        "the run ended: {state:?}"
+    );
+}
+
+fn two_at_once(one: impl Fn(usize, u32) + Sync) -> f64 {
+    const TIME: Duration = Duration::from_secs(2);
+    let start = Instant::now();
+    let total: u32 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..2)
+            .map(|thread| {
+                let one = &one;
+                scope.spawn(move || {
+                    let mut done = 0;
+                    while start.elapsed() < TIME {
+                        one(thread, done);
+                        done += 1;
+                    }
+                    done
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or(0))
+            .sum()
+    });
+    f64::from(total) / start.elapsed().as_secs_f64()
+}
+
+/// From submission to start on an idle cluster, by the stamps of controller and worker.
+async fn latency(client: &Client) -> Result<(i64, i64), Fault> {
+    let mut waits = Vec::with_capacity(SAMPLES);
+    for _ in 0..SAMPLES {
+        let accepted = client.submit(job(&["/bin/true"], 1000, None)).await?;
+        let id: JobId = accepted.ids.first().ok_or("no id")?.parse()?;
+        loop {
+            let shown = client.show(id).await?;
+            let view = shown.first().ok_or("no job")?;
+            if view.terminal {
+                let start = view.started.as_deref().ok_or("never started")?;
+                waits.push(stamp(start)? - stamp(&view.submitted)?);
+                break;
+            }
+        }
+    }
+    waits.sort_unstable();
+    Ok((waits[SAMPLES / 2], waits[SAMPLES * 99 / 100]))
+}
+
+fn stamp(text: &str) -> Result<i64, Fault> {
+    Ok(text.parse::<jiff::Timestamp>()?.as_millisecond())
+}
+
+/// Ended jobs a second, each submitted by itself.
+async fn singles(client: &Client) -> Result<f64, Fault> {
+    let start = Instant::now();
+    let last = submit_many(client, JOBS, &["/bin/true"], 1000).await?;
+    wait_for(client, last, JOBS).await?;
+    Ok(JOBS as f64 / start.elapsed().as_secs_f64())
+}
+
+async fn submit_many(
+    client: &Client,
+    count: u64,
+    command: &[&str],
+    cpus: u64,
+) -> Result<JobId, Fault> {
+    let mut tasks = tokio::task::JoinSet::new();
+    let mut last = JobId::single(0);
+    let mut left = count;
+    while left > 0 || !tasks.is_empty() {
+        while left > 0 && tasks.len() < IN_FLIGHT {
+            let (client, spec) = (client.clone(), job(command, cpus, None));
+            tasks.spawn(async move { client.submit(spec).await });
+            left -= 1;
+        }
+        if let Some(done) = tasks.join_next().await {
+            let id = done??.ids.first().ok_or("no id")?.parse()?;
+            last = last.max(id);
+        }
+    }
+    Ok(last)
+}
+
+/// Waits until the last `count` jobs up to `last` have ended, first come first served.
+async fn wait_for(client: &Client, last: JobId, count: u64) -> Result<(), Fault> {
+    let mut after = JobId::single(last.number - count);
+    loop {
+        let jobs = client.list(Some(after)).await?;
+        let ended = jobs.iter().take_while(|job| job.terminal).last();
+        if let Some(view) = ended {
+            after = view.id.parse()?;
+        }
+        if after >= last {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn array(client: &Client) -> Result<f64, Fault> {
+    let elements = u32::try_from(JOBS)?;
+    let ranges = ArraySpec {
+        ranges: vec![(1, elements)],
+        slot_limit: None,
+    };
+    let start = Instant::now();
+    let accepted = client
+        .submit(job(&["/bin/true"], 1000, Some(ranges)))
+        .await?;
+    let id: JobId = accepted.ids.first().ok_or("no id")?.parse()?;
+    loop {
+        let shown = client.show(id).await?;
+        let whole = shown
+            .first()
+            .and_then(|job| job.array.clone())
+            .ok_or("no array")?;
+        if whole.done == JOBS {
+            return Ok(JOBS as f64 / start.elapsed().as_secs_f64());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Memory of a pending job on the controller, and the time from its kill to an answer.
+async fn pending(cluster: &Cluster, client: &Client) -> Result<(u64, u64), Fault> {
+    let before = resident(cluster.controller_pid())?;
+    let last = submit_many(client, PENDING, &["/bin/sleep", "1000"], 64_000).await?;
+    let after = resident(cluster.controller_pid())?;
+    let jobs = client.show(last).await?;
+    assert_eq!(
+        jobs.first().map(|job| job.state),
+        Some(JobState::Pend),
+        "nothing has room for it"
+    );
+    let killed = Instant::now();
+    cluster.kill_daemon(cluster.controller_pid());
+    let answered = loop {
+        let attempt = Client::connect(cluster.home(), cluster.address()).await;
+        if let Ok(client) = attempt
+            && client.show(last).await.is_ok()
+        {
+            break killed.elapsed();
+        }
+    };
+    let each = after.saturating_sub(before) / PENDING;
+    Ok((each, u64::try_from(answered.as_millis())?))
+}
+
+fn resident(pid: u32) -> Result<u64, Fault> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .ok_or("no VmRSS")?;
+    let kib: u64 = line.split_whitespace().nth(1).ok_or("no number")?.parse()?;
+    Ok(kib * 1024)
+}
