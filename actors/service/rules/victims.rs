@@ -1,56 +1,121 @@
 //! Which replicas go first.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BinaryHeap, HashMap};
 
 use xce_model::{ClusterTime, JobId};
 
 use super::{Replica, Situation, Standing};
 
-/// Key of the order in which replicas go; the smallest goes first.
-type Rank = (Standing, Reverse<u32>, bool, Reverse<JobId>);
+/// Standings in the order in which replicas go.
+const ORDER: [Standing; 7] = [
+    Standing::Pending,
+    Standing::Starting,
+    Standing::Unreachable,
+    Standing::Running,
+    Standing::Unready,
+    Standing::Ready,
+    Standing::Available,
+];
+
+/// Which of two on one host goes first: the greater one. Those that are not yet stable go before
+/// others, then the newest.
+type Age = (bool, JobId);
 
 /// Up to `count` of the given replicas of one group, in the order in which they go: by standing,
 /// then from the host that has most, then those that are not yet stable, then the newest.
 ///
-/// Where many are to go from a host, each that goes makes the next count one less.
+/// Each that goes from a host makes the count there one less. The work is linear in the replicas,
+/// not in their order.
 pub fn choose<'a>(
     replicas: impl Iterator<Item = Replica<'a>>,
     count: usize,
     situation: &Situation<'_>,
 ) -> Vec<Replica<'a>> {
-    let mut ranked: Vec<(Rank, Replica<'a>)> = replicas
-        .filter(|replica| replica.standing < Standing::Stopping)
-        .map(|replica| (rank(&replica, situation), replica))
-        .collect();
-    if ranked.len() <= count {
-        ranked.sort_by_key(|entry| entry.0);
-        return ranked.into_iter().map(|(_, replica)| replica).collect();
-    }
-    // Kept longest first, so that the place of each on its host is how many would be left with it.
-    ranked.sort_by_key(|entry| Reverse(entry.0));
-    let mut on_host: HashMap<&str, u32> = HashMap::new();
-    for (rank, replica) in &mut ranked {
-        if let Some(host) = replica.job.host.as_deref()
-            && replica.standing > Standing::Pending
-        {
-            let place = on_host.entry(host).or_default();
-            *place += 1;
-            rank.1 = Reverse(*place);
+    let mut classes: [Vec<Replica<'a>>; ORDER.len()] = Default::default();
+    for replica in replicas {
+        if let Some(class) = classes.get_mut(replica.standing as usize) {
+            class.push(replica);
         }
     }
-    ranked.sort_by_key(|entry| entry.0);
-    ranked.truncate(count);
-    ranked.into_iter().map(|(_, replica)| replica).collect()
+    let mut victims = Vec::with_capacity(count.min(64));
+    for place in 0..ORDER.len() {
+        let wanted = count - victims.len();
+        if wanted == 0 {
+            break;
+        }
+        let (class, better) = match classes[place..].split_first_mut() {
+            Some((class, better)) => (std::mem::take(class), better),
+            None => break,
+        };
+        if class.len() <= wanted {
+            let mut all = class;
+            all.sort_by_key(|replica| Reverse(age(replica, situation)));
+            victims.extend(all);
+        } else {
+            victims.extend(spread(class, better, wanted, situation));
+        }
+    }
+    victims
 }
 
-fn rank(replica: &Replica<'_>, situation: &Situation<'_>) -> Rank {
+/// Of one class, those that go: always one from the host that has most, counting `better` ones.
+fn spread<'a>(
+    class: Vec<Replica<'a>>,
+    better: &[Vec<Replica<'a>>],
+    wanted: usize,
+    situation: &Situation<'_>,
+) -> Vec<Replica<'a>> {
+    let host = |replica: &Replica<'a>| -> &'a str {
+        match replica.standing {
+            Standing::Pending => "",
+            Standing::Starting
+            | Standing::Unreachable
+            | Standing::Running
+            | Standing::Unready
+            | Standing::Ready
+            | Standing::Available
+            | Standing::Stopping
+            | Standing::Lost => replica.job.host.as_deref().unwrap_or_default(),
+        }
+    };
+    let mut hosts: HashMap<&str, (usize, Vec<(Age, usize)>)> = HashMap::new();
+    for (place, replica) in class.iter().enumerate() {
+        let entry = hosts.entry(host(replica)).or_default();
+        entry.0 += 1;
+        entry.1.push((age(replica, situation), place));
+    }
+    for replica in better.iter().flatten() {
+        if let Some(entry) = hosts.get_mut(host(replica)) {
+            entry.0 += 1;
+        }
+    }
+    // The order of the map does not matter: ages differ, so the heap has one greatest entry.
+    let mut heap: BinaryHeap<(usize, (Age, usize), usize)> = BinaryHeap::new();
+    let mut queues: Vec<BinaryHeap<(Age, usize)>> = Vec::with_capacity(hosts.len());
+    for (count, ages) in hosts.into_values() {
+        let mut ages = BinaryHeap::from(ages);
+        if let Some(first) = ages.pop() {
+            heap.push((count, first, queues.len()));
+            queues.push(ages);
+        }
+    }
+    let mut victims = Vec::with_capacity(wanted);
+    while victims.len() < wanted {
+        let Some((count, first, queue)) = heap.pop() else {
+            break;
+        };
+        victims.push(class[first.1]);
+        if let Some(next) = queues[queue].pop() {
+            heap.push((count.saturating_sub(1), next, queue));
+        }
+    }
+    victims
+}
+
+fn age(replica: &Replica<'_>, situation: &Situation<'_>) -> Age {
     let stable_after = situation.service.settings.replacement.stable_after;
     let stable = |since: ClusterTime| situation.now.since(since) >= stable_after;
-    (
-        replica.standing,
-        Reverse(0),
-        replica.job.ready_since.is_some_and(stable),
-        Reverse(replica.job.id),
-    )
+    let unstable = !replica.job.ready_since.is_some_and(stable);
+    (unstable, replica.job.id)
 }
