@@ -1,7 +1,7 @@
 //! Which replicas go first.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 
 use xce_model::{ClusterTime, JobId};
 
@@ -21,6 +21,9 @@ const ORDER: [Standing; 7] = [
 /// Which of two on one host goes first: the greater one. Those that are not yet stable go before
 /// others, then the newest.
 type Age = (bool, JobId);
+
+/// A replica of one class: its age and its place in the class.
+type Candidate = (Age, usize);
 
 /// Up to `count` of the given replicas of one group, in the order in which they go: by standing,
 /// then from the host that has most, then those that are not yet stable, then the newest.
@@ -79,7 +82,7 @@ fn spread<'a>(
             | Standing::Lost => replica.job.host.as_deref().unwrap_or_default(),
         }
     };
-    let mut hosts: HashMap<&str, (usize, Vec<(Age, usize)>)> = HashMap::new();
+    let mut hosts: BTreeMap<&str, (usize, Vec<Candidate>)> = BTreeMap::new();
     for (place, replica) in class.iter().enumerate() {
         let entry = hosts.entry(host(replica)).or_default();
         entry.0 += 1;
@@ -90,9 +93,8 @@ fn spread<'a>(
             entry.0 += 1;
         }
     }
-    // The order of the map does not matter: ages differ, so the heap has one greatest entry.
-    let mut heap: BinaryHeap<(usize, (Age, usize), usize)> = BinaryHeap::new();
-    let mut queues: Vec<BinaryHeap<(Age, usize)>> = Vec::with_capacity(hosts.len());
+    let mut heap: BinaryHeap<(usize, Candidate, usize)> = BinaryHeap::new();
+    let mut queues: Vec<BinaryHeap<Candidate>> = Vec::with_capacity(hosts.len());
     for (count, ages) in hosts.into_values() {
         let mut ages = BinaryHeap::from(ages);
         if let Some(first) = ages.pop() {

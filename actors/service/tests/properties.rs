@@ -10,7 +10,7 @@ use crate::*;
 
 /// Histories of one run, unless `XCE_HISTORIES` says another number. Source: measured, a few seconds
 /// on one core in a debug build.
-const HISTORIES: u64 = 600;
+const HISTORIES: u64 = 400;
 /// Steps of one history. Source: derived, enough for several updates to overlap.
 const STEPS: u32 = 25;
 
