@@ -1,7 +1,7 @@
 //! Which replicas go first.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BinaryHeap, HashMap};
 
 use xce_model::{ClusterTime, JobId};
 
@@ -82,20 +82,26 @@ fn spread<'a>(
             | Standing::Lost => replica.job.host.as_deref().unwrap_or_default(),
         }
     };
-    let mut hosts: BTreeMap<&str, (usize, Vec<Candidate>)> = BTreeMap::new();
+    // Looked up by name, walked in the order of first sight.
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut hosts: Vec<(usize, Vec<Candidate>)> = Vec::new();
     for (place, replica) in class.iter().enumerate() {
-        let entry = hosts.entry(host(replica)).or_default();
+        let known = *places.entry(host(replica)).or_insert(hosts.len());
+        if known == hosts.len() {
+            hosts.push((0, Vec::new()));
+        }
+        let entry = &mut hosts[known];
         entry.0 += 1;
         entry.1.push((age(replica, situation), place));
     }
     for replica in better.iter().flatten() {
-        if let Some(entry) = hosts.get_mut(host(replica)) {
-            entry.0 += 1;
+        if let Some(&known) = places.get(host(replica)) {
+            hosts[known].0 += 1;
         }
     }
     let mut heap: BinaryHeap<(usize, Candidate, usize)> = BinaryHeap::new();
     let mut queues: Vec<BinaryHeap<Candidate>> = Vec::with_capacity(hosts.len());
-    for (count, ages) in hosts.into_values() {
+    for (count, ages) in hosts {
         let mut ages = BinaryHeap::from(ages);
         if let Some(first) = ages.pop() {
             heap.push((count, first, queues.len()));
