@@ -158,6 +158,13 @@ pub async fn start(settings: Settings) -> Result<Worker, StartError> {
 /// Starts the actors of the runs that an earlier worker left.
 fn adopt(station: &Arc<Station>, runs: &Shards) -> Result<(), StartError> {
     for run in station.dir.runs().map_err(StartError::State)? {
+        if station.spool.lock().has_end(run) {
+            // Told, and killed before the directory was put aside.
+            station.put_aside(run);
+            let now_ms = i64::try_from(station.clock.monotonic_ms()).unwrap_or(i64::MAX);
+            station.ended.add(run, now_ms);
+            continue;
+        }
         match launch::load_order(&station.dir.run(run)) {
             Ok(spec) if spec.run == run => {
                 // A run that lives cannot be refused its room.
@@ -194,8 +201,7 @@ fn abandon(station: &Arc<Station>, run: xce_replica::wire::RunId) {
             };
             station.report(run, 1, what);
         }
-        // Where it cannot be moved it is met again at the next start.
-        let _ = std::fs::rename(&dir, station.dir.ended(run));
+        station.put_aside(run);
     };
     xce_runtime::Task::spawn(work).detach();
 }

@@ -286,7 +286,8 @@ impl Entity for RunActor {
             self.feed(context, &mut state, Input::Begin);
         } else if self.station.spool.lock().has_end(self.spec.run) {
             // The end is told; only the mark is missing.
-            self.put_aside(context);
+            self.station.put_aside(self.spec.run);
+            self.leave(context);
         } else {
             self.look(context, &mut state);
         }

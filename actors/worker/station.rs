@@ -1,6 +1,7 @@
 //! What all actors of one worker share, and what outlives each of them.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ use xce_runtime::{Address, Clock};
 
 use crate::run::RunMessage;
 use crate::settings::Settings;
-use crate::spool::{Mark, Spool};
+use crate::spool::{Mark, Spool, is_end};
 use crate::state_dir::StateDir;
 
 /// Launches at once: each blocks a thread until its shim has been executed.
@@ -87,15 +88,34 @@ impl Station {
         )
     }
 
-    /// Puts a fact into the spool and wakes the sender; says whether it is in the file.
-    pub fn report(&self, run: RunId, start: Start, what: Happened) -> bool {
+    /// Puts a fact into the spool and wakes the sender. An end also puts the run's directory
+    /// aside, before anybody can send it: a directory that still stands among the live ones after
+    /// a crash has its end in the spool, or was never told.
+    pub fn report(&self, run: RunId, start: Start, what: Happened) {
         let at = WallTime(i64::try_from(self.clock.wall_ms()).unwrap_or(i64::MAX));
-        let kept = self.spool.lock().append(run, start, at, what);
+        let ends = is_end(&what);
+        {
+            let mut spool = self.spool.lock();
+            match spool.append(run, start, at, what) {
+                Ok(true) if ends => self.put_aside(run),
+                // Where the disk took nothing the directory is what is left of the end.
+                Ok(_) => {}
+                Err(error) => tracing::error!(error = %error, "a fact was dropped"),
+            }
+        }
         self.spool.changed.notify_one();
-        kept.unwrap_or_else(|error| {
-            tracing::error!(error = %error, "a fact was dropped");
-            false
-        })
+    }
+
+    /// Moves the directory of a run to the ended ones.
+    pub fn put_aside(&self, run: RunId) {
+        match fs::rename(self.dir.run(run), self.dir.ended(run)) {
+            Ok(()) => {}
+            // It never came to be.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::error!(run = ?run, error = %error, "a run cannot be put aside");
+            }
+        }
     }
 }
 

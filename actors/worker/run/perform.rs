@@ -69,7 +69,7 @@ impl RunActor {
                     tracing::error!(run = ?self.spec.run, error = %error, "a run is not remembered");
                 }
             }
-            Effect::Finish => self.put_aside(context),
+            Effect::Finish => self.leave(context),
         }
     }
 
@@ -215,17 +215,9 @@ impl RunActor {
         self.station.report(self.spec.run, start, what);
     }
 
-    /// Marks the end as told, and leaves.
-    pub(super) fn put_aside(&self, context: &Context<RunMessage>) {
-        let (run, dir) = (self.spec.run, &self.station.dir);
-        match fs::rename(dir.run(run), dir.ended(run)) {
-            Ok(()) => {}
-            // It never came to be.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => {
-                tracing::error!(run = ?run, error = %error, "a run cannot be put aside");
-            }
-        }
+    /// Leaves: the end is told, and the directory put aside.
+    pub(super) fn leave(&self, context: &Context<RunMessage>) {
+        let run = self.spec.run;
         let now_ms = i64::try_from(self.now_ms()).unwrap_or(i64::MAX);
         self.station.ended.add(run, now_ms);
         self.station.roster.leave(run);

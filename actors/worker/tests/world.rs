@@ -143,14 +143,30 @@ impl World {
         let (worker, runtime) = self.worker.take().unwrap();
         runtime.shutdown_background();
         drop(worker);
-        // Its lock is free once its last task is gone.
+        self.lock_is_free().await;
+    }
+
+    /// Waits until the last task of a worker is gone, and its lock with it.
+    async fn lock_is_free(&self) {
         let lock = std::fs::File::open(self.state().join("lock")).unwrap();
         let waited = tokio::task::spawn_blocking(move || lock.lock());
-        tokio::time::timeout(crate::controller::PATIENCE, waited)
-            .await
-            .unwrap()
-            .unwrap()
-            .unwrap();
+        let waited = tokio::time::timeout(crate::controller::PATIENCE, waited).await;
+        waited.unwrap().unwrap().unwrap();
+    }
+
+    /// Kills every shim of this world, also those that have not said anything yet.
+    fn kill_shims(&self) {
+        let state = self.state();
+        for stat in xce_shim::machine::processes() {
+            let words = std::fs::read(format!("/proc/{}/cmdline", stat.pid)).unwrap_or_default();
+            let mut words = words.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+            let is_shim = words
+                .next()
+                .is_some_and(|program| program.ends_with("/xce-shim"));
+            if is_shim && words.any(|word| Path::new(word.as_ref()).starts_with(&state)) {
+                xce_shim::tree::signal_one(&stat, rustix::process::Signal::KILL);
+            }
+        }
     }
 
     /// Ends the shim and the job of a run's directory.
@@ -165,6 +181,7 @@ impl World {
         let (worker, runtime) = self.worker.take().unwrap();
         runtime.spawn(worker.stop(keep_jobs)).await.unwrap();
         runtime.shutdown_background();
+        self.lock_is_free().await;
     }
 
     /// Ends the controller and starts another one at the same place, which knows the same.
@@ -204,6 +221,10 @@ impl Drop for World {
             runtime.shutdown_background();
             drop(worker);
         }
+        if let Ok(lock) = std::fs::File::open(self.state().join("lock")) {
+            lock.lock().unwrap();
+        }
+        self.kill_shims();
         let Ok(runs) = std::fs::read_dir(self.state().join("runs")) else {
             return;
         };
