@@ -12,7 +12,7 @@ use serde::Serialize;
 use xce_host::wire::{Beat, BeatAck, Leaving};
 use xce_link::{CloseCode, Dialer, Peer};
 use xce_model::Cause;
-use xce_replica::wire::{Happened, Order, Orders, RunId, RunSpec};
+use xce_replica::wire::{Happened, Order, Orders, ReportsCommitted, RunId, RunSpec};
 use xce_runtime::{Context, Crash, Entity, Key, Reply, Shards, Task, Timer, Trigger, View};
 use xce_session::worker_wire::FromWorker;
 
@@ -54,6 +54,11 @@ pub enum AgentMessage {
         number: u64,
         /// The orders.
         orders: Box<Orders>,
+    },
+    /// Facts are committed.
+    Committed {
+        /// Up to where.
+        mark: ReportsCommitted,
     },
     /// A beat was answered.
     Acknowledged {
@@ -344,6 +349,10 @@ impl Entity for HostAgent {
                 self.arm(state);
             }
             AgentMessage::BeatDue(_) => {}
+            AgentMessage::Committed { mark } => {
+                self.station.spool.committed(&mark)?;
+                self.station.spool.changed.notify_one();
+            }
             AgentMessage::Leave(leave) => {
                 state.left = true;
                 let peer = state.joined.as_ref().map(|(_, peer)| peer.clone());

@@ -186,8 +186,7 @@ fn abandon(station: &Arc<Station>, run: xce_replica::wire::RunId) {
     let station = station.clone();
     let work = async move {
         let dir = station.dir.run(run);
-        run::shim::kill_shim(&dir);
-        if let Err(error) = run::shim::reclaim_all(&dir).await {
+        if let Err(error) = run::shim::reclaim_all(&dir, true).await {
             tracing::error!(run = ?run, error = %error, "what a run left cannot be found");
         }
         if !station.spool.lock().has_end(run) {

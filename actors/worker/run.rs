@@ -182,7 +182,7 @@ impl RunActor {
             }
             RunState::Lost { reason, .. } => {
                 let rebooted = self.rebooted || reason == LostReason::Rebooted;
-                self.reclaim(context, state, start, rebooted);
+                self.reclaim(context, state, start, rebooted, false);
             }
         }
     }

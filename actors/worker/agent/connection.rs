@@ -17,7 +17,7 @@ use xce_link::{
     Opening, Peer, PeerKind, Route, RouteRole, SendError,
 };
 use xce_model::Refusal;
-use xce_replica::wire::{Output, ReadOutput, Reports, ReportsCommitted};
+use xce_replica::wire::{Output, ReadOutput, Reports};
 use xce_runtime::{Address, NotDelivered};
 use xce_session::worker_wire::{FromWorker, ToWorker};
 
@@ -88,6 +88,8 @@ struct Session {
     peer: Peer,
     number: u64,
     joined: bool,
+    /// Epoch that `cursor` belongs to.
+    epoch: u64,
     /// Facts up to here were sent on this connection.
     cursor: u64,
     reads: Arc<Semaphore>,
@@ -141,6 +143,7 @@ impl Connection {
             peer,
             number,
             joined: false,
+            epoch: 0,
             cursor: 0,
             reads,
         };
@@ -222,11 +225,14 @@ impl Connection {
         let number = session.number;
         match frame.decode::<ToWorker>()? {
             ToWorker::Joined(mark) => {
-                self.mark(session, &mark)?;
+                self.station.spool.committed(&mark)?;
+                session.epoch = self.station.spool.lock().epoch();
                 session.cursor = self.station.spool.lock().committed();
                 session.joined = true;
             }
-            ToWorker::Committed(mark) => self.mark(session, &mark)?,
+            // Behind the orders that came before it: they must still find the ends that they are
+            // older than.
+            ToWorker::Committed(mark) => self.tell(AgentMessage::Committed { mark }).await,
             ToWorker::Orders(orders) => {
                 self.tell(AgentMessage::Orders {
                     number,
@@ -246,21 +252,15 @@ impl Connection {
         Ok(())
     }
 
-    fn mark(&self, session: &mut Session, mark: &ReportsCommitted) -> Result<(), Ended> {
-        let epoch = self.station.spool.lock().epoch();
-        self.station.spool.committed(mark)?;
-        if self.station.spool.lock().epoch() != epoch {
-            tracing::warn!(mark = ?mark, "the spool is behind the controller; a new epoch begins");
-            session.cursor = 0;
-        }
-        Ok(())
-    }
-
     /// Sends what is there and was not sent; nothing waits for more to come.
     async fn send_facts(&self, session: &mut Session) -> Result<(), Ended> {
         loop {
             let (epoch, reports, dirty) = {
                 let mut spool = self.station.spool.lock();
+                if spool.epoch() != session.epoch {
+                    tracing::warn!("the spool was behind the controller; a new epoch begins");
+                    (session.epoch, session.cursor) = (spool.epoch(), 0);
+                }
                 if session.cursor.saturating_sub(spool.committed()) >= IN_FLIGHT_MAX {
                     return Ok(());
                 }

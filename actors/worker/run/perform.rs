@@ -138,7 +138,7 @@ impl RunActor {
             // Whoever follows it kills it, and tells when it is gone; also a shim that has not
             // even begun, which must never begin after this run has ended.
             Some((launched, giving_up)) if *launched == start => giving_up.give_up(),
-            Some(_) | None => self.reclaim(context, state, start, false),
+            Some(_) | None => self.reclaim(context, state, start, false, true),
         }
     }
 
@@ -149,11 +149,12 @@ impl RunActor {
         state: &mut RunActorState,
         start: Start,
         rebooted: bool,
+        kill: bool,
     ) {
         let dir = launch::start_dir(&state.run_dir, start);
         let (address, run) = (context.address().clone(), self.spec.run);
         self.keep(state, async move {
-            if let Err(error) = shim::reclaim_all(&dir).await {
+            if let Err(error) = shim::reclaim_all(&dir, kill).await {
                 tracing::error!(run = ?run, error = %error, "what a run left cannot be found");
             }
             let still_alive = matches!(

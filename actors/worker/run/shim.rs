@@ -110,17 +110,19 @@ pub fn kill_shim(start_dir: &Path) {
     }
 }
 
-/// Kills what a dead shim left, until nothing is left. A shim that lives is let be.
+/// Kills what a dead shim left, until nothing is left. A shim that lives is killed too, or let be.
 ///
 /// # Errors
 /// When the directory cannot be read.
-pub async fn reclaim_all(start_dir: &Path) -> io::Result<()> {
+pub async fn reclaim_all(start_dir: &Path, kill: bool) -> io::Result<()> {
     let mut pause = PAUSE;
     loop {
         let dir = start_dir.to_path_buf();
         let step = tokio::task::spawn_blocking(move || reclaim(&dir)).await;
         match step.unwrap_or_else(|error| Err(io::Error::other(error)))? {
-            Reclaim::Gone | Reclaim::ShimAlive => return Ok(()),
+            Reclaim::Gone => return Ok(()),
+            Reclaim::ShimAlive if !kill => return Ok(()),
+            Reclaim::ShimAlive => kill_shim(start_dir),
             Reclaim::Dying(_) => {}
         }
         tokio::time::sleep(pause).await;
