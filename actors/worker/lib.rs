@@ -63,6 +63,11 @@ const LAST_FACTS_WITHIN: Duration = Duration::from_secs(3);
 /// Source: derived; it never waits for anybody.
 const AGENT_WITHIN: Duration = Duration::from_secs(2);
 
+/// How long a start waits for the end of a run that cannot be taken over.
+///
+/// Source: derived; a killed tree is gone within milliseconds unless a process hangs in the kernel.
+const ABANDON_WITHIN: Duration = Duration::from_secs(5);
+
 /// Runs leave the tree when they end, and start again when they crash.
 const RUN_POLICY: Policy = Policy {
     restart: Restart::OnFailure,
@@ -138,7 +143,7 @@ pub async fn start(settings: Settings) -> Result<Worker, StartError> {
     let listing = station.clone();
     let listed = tokio::task::spawn_blocking(move || list_ended(&listing)).await;
     listed.map_err(|error| StartError::State(std::io::Error::other(error)))?;
-    adopt(&station, &runs)?;
+    adopt(&station, &runs).await?;
     let keeper = Keeper {
         station: station.clone(),
     };
@@ -156,7 +161,7 @@ pub async fn start(settings: Settings) -> Result<Worker, StartError> {
 }
 
 /// Starts the actors of the runs that an earlier worker left.
-fn adopt(station: &Arc<Station>, runs: &Shards) -> Result<(), StartError> {
+async fn adopt(station: &Arc<Station>, runs: &Shards) -> Result<(), StartError> {
     for run in station.dir.runs().map_err(StartError::State)? {
         if station.spool.lock().has_end(run) {
             // Told, and killed before the directory was put aside.
@@ -174,15 +179,16 @@ fn adopt(station: &Arc<Station>, runs: &Shards) -> Result<(), StartError> {
             Ok(_) => tracing::warn!(run = ?run, "the directory of a run holds another run"),
             Err(error) => {
                 tracing::warn!(run = ?run, error = %error, "the order of a run is lost");
-                abandon(station, run);
+                abandon(station, run).await;
             }
         }
     }
     Ok(())
 }
 
-/// Ends a run whose order cannot be read, and tells so.
-fn abandon(station: &Arc<Station>, run: xce_replica::wire::RunId) {
+/// Ends a run whose order cannot be read, and tells so: before the worker joins where that is
+/// possible, so that no order meets what is left of it.
+async fn abandon(station: &Arc<Station>, run: xce_replica::wire::RunId) {
     let station = station.clone();
     let work = async move {
         let dir = station.dir.run(run);
@@ -202,7 +208,14 @@ fn abandon(station: &Arc<Station>, run: xce_replica::wire::RunId) {
         }
         station.put_aside(run);
     };
-    xce_runtime::Task::spawn(work).detach();
+    let (done, waiting) = tokio::sync::oneshot::channel();
+    let whole = async move {
+        work.await;
+        // An error says that nobody waits any more.
+        let _ = done.send(());
+    };
+    xce_runtime::Task::spawn(whole).detach();
+    let _ = tokio::time::timeout(ABANDON_WITHIN, waiting).await;
 }
 
 impl Worker {
