@@ -16,6 +16,7 @@ mod child;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
@@ -36,6 +37,10 @@ const PORTS_EACH: u16 = 1000;
 
 /// Log level of the children: what somebody must look at. `XCE_LOG` and `--set log.level=` win.
 const LOG_LEVEL: &str = "warn,openraft=error,ractor=off";
+
+/// Longest wait for the workers before the cluster is announced.
+/// Source: chosen; a worker starts in a fraction of a second.
+const WORKERS_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -145,6 +150,7 @@ async fn supervise(
         let line = worker_arguments(arguments, home, address, (place, &name));
         children.push(Child::start(line, events.clone(), stopping.clone()));
     }
+    first_workers(arguments.workers, &mut happened).await;
     greet(arguments, home, address);
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -154,7 +160,7 @@ async fn supervise(
             _ = terminate.recv() => break,
             event = happened.recv() => match event {
                 Some(Event::Ended { name, status }) => {
-                    eprintln!("xced dev: {name} ended ({status}); it is started again");
+                    say_ended(&name, &status);
                 }
                 Some(Event::Ready { .. }) | None => {}
             },
@@ -179,6 +185,30 @@ async fn supervise(
     controller.ended().await;
     eprintln!("xced dev: stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits until every worker is ready, within a bound: what does not come up says so by itself.
+async fn first_workers(workers: u16, happened: &mut mpsc::Receiver<Event>) {
+    let mut missing: std::collections::BTreeSet<String> = names(workers).collect();
+    let all = async {
+        while !missing.is_empty() {
+            match happened.recv().await {
+                Some(Event::Ready { name, .. }) => {
+                    missing.remove(&name);
+                }
+                Some(Event::Ended { name, status }) => say_ended(&name, &status),
+                None => return,
+            }
+        }
+    };
+    if tokio::time::timeout(WORKERS_WITHIN, all).await.is_err() {
+        let missing: Vec<String> = missing.into_iter().collect();
+        eprintln!("xced dev: not ready yet: {}; it is tried on", missing.join(", "));
+    }
+}
+
+fn say_ended(name: &str, status: &str) {
+    eprintln!("xced dev: {name} ended ({status}); it is started again");
 }
 
 fn controller_arguments(arguments: &Arguments, home: &Home, listen: SocketAddr) -> child::Line {

@@ -51,7 +51,7 @@ pub async fn answer(control: &Arc<Control>, principal: &Principal, request: Requ
     if let Err(refusal) = reach(control, request.at_least).await {
         return Reply::Refused(refusal);
     }
-    let operation = operation(request.operation, request.at_least);
+    let operation = operation(request.operation, request.made_at);
     let caller = Caller {
         control,
         principal,

@@ -15,6 +15,9 @@ use xce_service::view::ServiceView;
 pub struct Request {
     /// Names a change for ever; absent for reads.
     pub operation: Option<OperationId>,
+    /// A position that was committed when the change was first asked for, and the same in every repeat;
+    /// one that is older than what is remembered of operations is refused. 0 for reads.
+    pub made_at: Lsn,
     /// A read answers from a state at least as new as this; 0 for whatever is committed.
     pub at_least: Lsn,
     /// What is asked.

@@ -71,6 +71,8 @@ pub struct Connection {
 struct Link {
     caller: Caller,
     pushes: Receiver<Frame>,
+    /// Position of the cluster when it was opened.
+    lsn: Lsn,
 }
 
 /// A running watch.
@@ -116,12 +118,13 @@ impl Connection {
     /// # Errors
     /// The refusal, or the last reason why no controller answered.
     pub async fn ask(&mut self, ask: Ask) -> Result<Reply, Failure> {
-        let request = Request {
+        let mut request = Request {
             operation: None,
+            made_at: 0,
             at_least: self.written,
             ask,
         };
-        self.request(&request, self.patience.unwrap_or(READ_PATIENCE))
+        self.request(&mut request, self.patience.unwrap_or(READ_PATIENCE))
             .await
     }
 
@@ -130,13 +133,14 @@ impl Connection {
     /// # Errors
     /// As [`Connection::ask`]; an unknown outcome after all tries is said as such.
     pub async fn change(&mut self, ask: Ask, operation: OperationId) -> Result<Accepted, Failure> {
-        let request = Request {
+        let mut request = Request {
             operation: Some(operation),
+            made_at: 0,
             at_least: 0,
             ask,
         };
         match self
-            .request(&request, self.patience.unwrap_or(CHANGE_PATIENCE))
+            .request(&mut request, self.patience.unwrap_or(CHANGE_PATIENCE))
             .await?
         {
             Reply::Accepted(accepted) => {
@@ -184,13 +188,14 @@ impl Connection {
             missed: false,
         });
         let ask = Ask::Cluster(AskCluster::Watch(filter));
-        let request = Request {
+        let mut request = Request {
             operation: None,
+            made_at: 0,
             at_least: self.written,
             ask,
         };
         let patience = self.patience.unwrap_or(READ_PATIENCE);
-        match self.request(&request, patience).await? {
+        match self.request(&mut request, patience).await? {
             Reply::Watching { .. } => Ok(()),
             other => Err(unexpected(kind_of(&other))),
         }
@@ -237,14 +242,15 @@ impl Connection {
         };
         let filter = watch.filter.clone();
         let ask = Ask::Cluster(AskCluster::Watch(filter));
-        let request = Request {
+        let mut request = Request {
             operation: None,
+            made_at: 0,
             at_least: 0,
             ask,
         };
         // A watch has no end of its own: whoever began it stops it.
         let reply = self
-            .request(&request, xce_model::units::DURATION_MAX)
+            .request(&mut request, xce_model::units::DURATION_MAX)
             .await?;
         match reply {
             Reply::Watching { .. } => {
@@ -258,7 +264,7 @@ impl Connection {
     }
 
     /// Tries until an answer comes that another try could not better, or patience ends.
-    async fn request(&mut self, request: &Request, patience: Millis) -> Result<Reply, Failure> {
+    async fn request(&mut self, request: &mut Request, patience: Millis) -> Result<Reply, Failure> {
         let deadline = Instant::now() + patience.duration();
         let (mut pause, mut dial, mut told) = (PAUSE_FIRST, DIAL_FIRST, false);
         loop {
@@ -306,7 +312,7 @@ impl Connection {
 
     async fn attempt(
         &mut self,
-        request: &Request,
+        request: &mut Request,
         dial: Duration,
         left: Duration,
     ) -> Result<Reply, Refusal> {
@@ -315,6 +321,11 @@ impl Connection {
             Some(link) if link.caller.peer().closed_now().is_none() => link,
             Some(_) | None => self.open(dial, deadline).await?,
         };
+        if request.operation.is_some() && request.made_at == 0 {
+            // Made now; a repeat after a lost answer keeps it.
+            request.made_at = link.lsn;
+        }
+        let request = &*request;
         let mut missed = false;
         let outcome = {
             let call = link.caller.call::<Request, Reply>(request, deadline);
@@ -375,7 +386,8 @@ impl Connection {
             Err(_) => self.hello(&caller, Opening::New, deadline).await?,
         };
         self.token = welcome.token;
-        Ok(Link { caller, pushes })
+        let lsn = welcome.lsn;
+        Ok(Link { caller, pushes, lsn })
     }
 
     /// Closes the connection, so that the controller need not wait for its silence.

@@ -45,6 +45,8 @@ pub enum Event {
     Ready {
         /// Address that it listens on, where it does.
         address: Option<SocketAddr>,
+        /// Which.
+        name: String,
     },
     /// It ended without having been asked.
     Ended {
@@ -116,7 +118,7 @@ impl Child {
         happened: &mut mpsc::Receiver<Event>,
     ) -> anyhow::Result<SocketAddr> {
         match happened.recv().await {
-            Some(Event::Ready { address }) => address.context("the controller named no address"),
+            Some(Event::Ready { address, .. }) => address.context("the controller named no address"),
             Some(Event::Ended { name, status }) => {
                 self.task.abort();
                 anyhow::bail!("the {name} did not start ({status}); its message stands above")
@@ -177,7 +179,7 @@ async fn run(
         .spawn()
         .context("cannot start a process")?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let reader = stdout.map(|stdout| tokio::spawn(announce(stdout, events.clone())));
+    let reader = stdout.map(|stdout| tokio::spawn(announce(line.name.clone(), stdout, events.clone())));
     let ended = tokio::select! {
         status = child.wait() => Some(status?),
         how = asked(stopping, line.is_worker) => {
@@ -195,7 +197,7 @@ async fn run(
     Ok(ended)
 }
 
-async fn announce(stdout: ChildStdout, events: mpsc::Sender<Event>) {
+async fn announce(name: String, stdout: ChildStdout, events: mpsc::Sender<Event>) {
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         if let Ok(ready) = serde_json::from_str::<Ready>(&line) {
@@ -203,7 +205,8 @@ async fn announce(stdout: ChildStdout, events: mpsc::Sender<Event>) {
             drop(
                 events
                     .send(Event::Ready {
-                        address: ready.address,
+                        name: name.clone(),
+                    address: ready.address,
                     })
                     .await,
             );

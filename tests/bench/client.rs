@@ -4,6 +4,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use xce_link::hello::VERSIONS;
@@ -11,7 +12,7 @@ use xce_link::{Caller, Dialer, Hello, HelloAnswer, Identity, Opening, PeerKind, 
 use xce_model::spec::{
     ArraySpec, JobSpec, Probes, Resources, RestartMode, RestartPolicy, StopPolicy, Template, User,
 };
-use xce_model::{Bytes, Incarnation, JobId, Lsn, MilliCpu, Millis, OperationId};
+use xce_model::{Bytes, Incarnation, JobId, MilliCpu, Millis, OperationId};
 use xce_replica::view::JobView;
 use xce_session::wire::{Accepted, Ask, AskJob, JobFilter, Reply, Request};
 
@@ -27,7 +28,8 @@ pub type Fault = Box<dyn Error + Send + Sync>;
 #[derive(Clone)]
 pub struct Client {
     caller: Arc<Caller>,
-    lsn: Lsn,
+    /// Last position that this client knows to be committed.
+    lsn: Arc<AtomicU64>,
 }
 
 impl Client {
@@ -51,7 +53,7 @@ impl Client {
         {
             HelloAnswer::Welcome(welcome) => Ok(Self {
                 caller: Arc::new(caller),
-                lsn: welcome.lsn,
+                lsn: Arc::new(AtomicU64::new(welcome.lsn)),
             }),
             HelloAnswer::Refused(refusal) => Err(refusal.text.into()),
         }
@@ -62,7 +64,7 @@ impl Client {
         let operation = Some(OperationId(random()));
         let request = Request {
             operation,
-            made_at: self.lsn,
+            made_at: self.lsn.load(Ordering::Relaxed),
             at_least: 0,
             ask: Ask::Job(AskJob::Submit(Box::new(spec))),
         };
@@ -71,7 +73,10 @@ impl Client {
             .call::<Request, Reply>(&request, ANSWER_WITHIN)
             .await?
         {
-            Reply::Accepted(accepted) => Ok(accepted),
+            Reply::Accepted(accepted) => {
+                self.lsn.fetch_max(accepted.lsn, Ordering::Relaxed);
+                Ok(accepted)
+            }
             other => Err(format!("not accepted: {other:?}").into()),
         }
     }

@@ -40,8 +40,11 @@ pub fn run() -> Result<(), Fault> {
 async fn measure(cluster: &Cluster, bare: f64, shim: f64) -> Result<serde_json::Value, Fault> {
     let client = Client::connect(cluster.home(), cluster.address()).await?;
     let (p50, p99) = latency(&client).await?;
+    eprintln!("jobs: from submission to start {p50} ms, p99 {p99} ms");
     let single = singles(&client).await?;
+    eprintln!("jobs: {single:.0} single ones a second, bare shim chain {shim:.0}");
     let array = array(&client).await?;
+    eprintln!("jobs: {array:.0} elements of an array a second");
     let (bytes_each, answer_ms) = pending(cluster, &client).await?;
     Ok(json!({
         "bench": "jobs",
@@ -86,7 +89,11 @@ fn baselines() -> Result<(f64, f64), Fault> {
 /// One job through its shim, and its record read: what a worker cannot do without.
 fn chain(shim: &Path, dir: &PathBuf) {
     std::fs::create_dir(dir).expect("the run directory can be made");
-    let spec = xce_shim::Spec::new("bench", vec!["/bin/true".into()], &dir.display().to_string());
+    let spec = xce_shim::Spec::new(
+        "bench",
+        vec!["/bin/true".into()],
+        &dir.display().to_string(),
+    );
     spec.store(dir).expect("the spec can be stored");
     let mut child = xce_shim::spawn(shim, dir).expect("the shim starts");
     let status = child.wait().expect("the shim ends");
