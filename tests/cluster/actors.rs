@@ -12,7 +12,7 @@ use super::{identities, idle_service, word};
 
 #[test]
 fn any_actor_may_be_killed_and_nothing_is_lost() {
-    let cluster = Setup::new("actors").chaos().start();
+    let cluster = Setup::new("actors").chaos().broken().start();
     let cli = cluster.cli();
     let file = idle_service(cluster.folder(), "quiet", 3);
     cli.good(&["services", "create", word(&file)]);

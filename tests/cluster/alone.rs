@@ -68,7 +68,7 @@ impl Drop for Daemon {
 
 #[test]
 fn a_submission_survives_a_kill_at_any_moment() {
-    let mut cluster = Setup::new("alone").workers(1).start();
+    let mut cluster = Setup::new("alone").broken().workers(1).start();
     let cli = cluster.cli();
     assert!(cluster.stop().success());
     let mut controller = Daemon::controller(&cluster);

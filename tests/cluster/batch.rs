@@ -4,9 +4,9 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use xce_tests::Cluster;
 use xce_tests::harness::patience;
 use xce_tests::harness::processes;
+use xce_tests::{Cluster, Setup};
 
 use super::word;
 
@@ -59,7 +59,7 @@ fn exit_codes_and_signals_are_right() {
 
 #[test]
 fn a_repeated_token_has_one_effect() {
-    let cluster = Cluster::start("token");
+    let cluster = Setup::new("token").broken().start();
     let cli = cluster.cli();
     let first = cli.submit(&["--token", "nightly-7", "--", "true"]);
     assert_eq!(cli.submit(&["--token", "nightly-7", "--", "true"]), first);

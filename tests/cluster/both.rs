@@ -7,7 +7,7 @@ use super::{identities, idle_service, word};
 
 #[test]
 fn services_and_jobs_survive_the_kill_of_all_daemons() {
-    let mut cluster = Setup::new("all-kill").start();
+    let mut cluster = Setup::new("all-kill").broken().start();
     let cli = cluster.cli();
     let file = idle_service(cluster.folder(), "quiet", 3);
     cli.good(&["services", "create", word(&file)]);

@@ -66,7 +66,7 @@ fn a_full_disk_stops_writes_and_nothing_else() {
         eprintln!("not tested here: only root may mount a small disk");
         return;
     };
-    let cluster = Setup::new("full-disk").home(folder.path()).start();
+    let cluster = Setup::new("full-disk").broken().home(folder.path()).start();
     let cli = cluster.cli();
     let running = cli.submit(&["--", "sleep", "100000"]);
     let pid = cluster.running(&running);

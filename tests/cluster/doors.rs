@@ -159,7 +159,7 @@ fn without_a_cluster_the_next_step_is_named() {
 
 #[test]
 fn garbage_on_the_port_harms_nobody() {
-    let cluster = Cluster::start("garbage");
+    let cluster = Setup::new("garbage").start();
     let cli = cluster.cli();
     let pid = cluster.controller_pid();
     let stop = AtomicBool::new(false);

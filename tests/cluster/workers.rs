@@ -3,16 +3,16 @@
 use std::fs;
 
 use nix::sys::signal::Signal;
+use xce_tests::Setup;
 use xce_tests::harness::patience;
 use xce_tests::harness::processes;
 use xce_tests::harness::watch::Watch;
-use xce_tests::{Cluster, Setup};
 
 use super::{identities, idle_service, word};
 
 #[test]
 fn jobs_survive_the_kill_of_their_worker_with_the_same_processes() {
-    let cluster = Setup::new("worker-kill").start();
+    let cluster = Setup::new("worker-kill").broken().start();
     let cli = cluster.cli();
     let file = idle_service(cluster.folder(), "quiet", 4);
     cli.good(&["services", "create", word(&file)]);
@@ -54,7 +54,7 @@ fn jobs_survive_the_kill_of_their_worker_with_the_same_processes() {
 
 #[test]
 fn ends_that_no_worker_saw_are_told_exactly_once() {
-    let cluster = Cluster::start("worker-away");
+    let cluster = Setup::new("worker-away").broken().start();
     let cli = cluster.cli();
     let gate = cluster.folder().join("gate");
     let wait = format!("while [ ! -e {} ]; do sleep 0.05; done", gate.display());

@@ -38,7 +38,8 @@ fn directory() -> PathBuf {
             .parent()
             .expect("deps lies in the directory of its profile");
     }
-    if std::env::var_os(BUILT).is_none() {
+    let is_of_cargo = directory.ends_with("debug") || directory.ends_with("release");
+    if std::env::var_os(BUILT).is_none() && is_of_cargo {
         build(directory);
     }
     directory.to_path_buf()

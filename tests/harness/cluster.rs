@@ -39,6 +39,7 @@ pub struct Setup {
     keep_jobs: bool,
     options: Vec<String>,
     home: Option<PathBuf>,
+    is_broken: bool,
 }
 
 impl Setup {
@@ -51,7 +52,16 @@ impl Setup {
             keep_jobs: false,
             options: Vec::new(),
             home: None,
+            is_broken: false,
         }
+    }
+
+    /// Parts of it will be killed or starved, so its daemons may warn; otherwise a warning in their
+    /// log fails the test.
+    #[must_use]
+    pub fn broken(mut self) -> Self {
+        self.is_broken = true;
+        self
     }
 
     /// Another number of workers.
@@ -210,6 +220,20 @@ impl Cluster {
         String::from_utf8_lossy(&fs::read(self.log()).unwrap_or_default()).into_owned()
     }
 
+    /// Lines of the log that nobody should have to see.
+    fn complaints(&self) -> Vec<String> {
+        let marks: &[&str] = if self.setup.is_broken {
+            &["panicked at"]
+        } else {
+            &["panicked at", " WARN ", " ERROR "]
+        };
+        let text = self.log_text();
+        let lines = text
+            .lines()
+            .filter(|line| marks.iter().any(|mark| line.contains(mark)));
+        lines.map(str::to_owned).collect()
+    }
+
     /// Waits until a condition holds; looks again at each change that the cluster pushes.
     ///
     /// # Panics
@@ -242,7 +266,7 @@ impl Cluster {
         self.object(what, &["services", "show", name], holds)
     }
 
-    /// Waits until a service has so many available replicas and no others.
+    /// Waits until a service has so many available replicas and no others, and calls that steady.
     #[track_caller]
     pub fn steady(&self, name: &str, replicas: u64) -> Value {
         self.service(
@@ -254,6 +278,7 @@ impl Cluster {
                     && is("available", replicas)
                     && is("live", replicas)
                     && is("stopping", 0)
+                    && service["condition"] == "steady"
             },
         )
     }
@@ -461,6 +486,8 @@ fn lines_of(child: &mut Child) -> mpsc::Receiver<String> {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        // Before the daemons are killed, which they may well complain about.
+        let complaints = self.complaints();
         if thread::panicking() {
             let text = self.log_text();
             let lines: Vec<&str> = text.lines().collect();
@@ -487,5 +514,10 @@ impl Drop for Cluster {
         }
         patience::until("nothing of the cluster runs any more", left);
         drop(fs::remove_dir_all(&self.folder));
+        assert!(
+            complaints.is_empty(),
+            "the daemons complained:\n{}",
+            complaints.join("\n")
+        );
     }
 }

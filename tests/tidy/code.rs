@@ -28,14 +28,12 @@ const UNSAFE: &str = "actors/replica/shim/child.rs";
 const PAUSES: &str = "tests/harness/patience.rs";
 
 /// Words that rules, facts and states may not contain, and why.
-const IMPURE: [(&str, &str); 8] = [
+const IMPURE: [(&str, &str); 6] = [
     (".await", "a rule never waits"),
     ("async fn", "a rule never waits"),
     ("Instant::now", "time is an argument"),
     ("SystemTime::now", "time is an argument"),
     ("tokio", "a rule knows no runtime"),
-    ("HashMap", "its order is random"),
-    ("HashSet", "its order is random"),
     ("fastrand", "randomness is an argument"),
 ];
 
@@ -65,7 +63,90 @@ pub fn pure(sources: &Sources) -> Vec<Finding> {
     let is_pure = |file: &&Source| {
         ENTITIES.contains(&file.home()) && !file.is_test() && !file.path.ends_with("build.rs")
     };
-    find("pure", sources.rust().filter(is_pure), &IMPURE)
+    let mut findings = find("pure", sources.rust().filter(is_pure), &IMPURE);
+    findings.extend(sources.rust().filter(is_pure).flat_map(random_order));
+    findings
+}
+
+/// Walks over maps and sets of random order; looking things up in them is fine.
+fn random_order(file: &Source) -> Vec<Finding> {
+    let names = random_names(file);
+    let walks = [
+        ".iter()",
+        ".iter_mut()",
+        ".keys()",
+        ".values()",
+        ".values_mut()",
+        ".drain()",
+        ".into_iter()",
+        ".into_values()",
+        ".into_keys()",
+        ".retain(",
+    ];
+    let mut findings = Vec::new();
+    for (number, line) in file.code() {
+        let walked = |name: &&String| {
+            let calls = walks
+                .iter()
+                .any(|walk| line.contains(&format!("{name}{walk}")));
+            let loops = ["in &", "in &mut ", "in "]
+                .iter()
+                .any(|word| line.contains(&format!("{word}{name} {{")));
+            calls || loops
+        };
+        for name in names.iter().filter(walked) {
+            let text = format!("walks over `{name}`, whose order is random");
+            findings.push(Finding::new("pure", &file.path, number, text));
+        }
+    }
+    findings
+}
+
+/// Names of variables and fields that are maps or sets of random order.
+fn random_names(file: &Source) -> Vec<String> {
+    let mut names = Vec::new();
+    for (_, line) in file.code() {
+        let at = ["HashMap<", "HashSet<", "HashMap::", "HashSet::"]
+            .iter()
+            .filter_map(|word| line.find(word))
+            .min();
+        let Some(at) = at else { continue };
+        let before = line[..at]
+            .trim_end_matches(['&', ' '])
+            .trim_end_matches("mut")
+            .trim_end();
+        let Some(before) = before.strip_suffix([':', '=']) else {
+            continue;
+        };
+        let name = before
+            .trim_end()
+            .rsplit([' ', '(', ','])
+            .next()
+            .unwrap_or_default();
+        if !name.is_empty()
+            && name
+                .chars()
+                .all(|letter| letter.is_alphanumeric() || letter == '_')
+        {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+#[test]
+fn walks_over_random_order_are_found() {
+    let text = "fn f(seen: &HashSet<u8>) {\n    let mut map: HashMap<u8, u8> = HashMap::new();\n    \
+                map.get(&1);\n    for (key, value) in &map {\n    }\n    seen.iter().count();\n}\n";
+    let file = Source {
+        path: "actors/service/rules.rs".to_owned(),
+        text: text.to_owned(),
+    };
+    let lines: Vec<usize> = random_order(&file)
+        .iter()
+        .map(|finding| finding.line)
+        .collect();
+    assert_eq!(lines, [4, 6]);
 }
 
 /// Libraries that are named outside their crate.
