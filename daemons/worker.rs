@@ -26,6 +26,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config: WorkerConfig = xce_config::load(&daemon.home()?, &daemon.sources())?;
     xce_config::logging::start(&config.log, std::env::var("XCE_LOG").ok().as_deref())?;
     let settings = settings(&config)?;
+    let group = settings.cgroup_parent.clone();
     crate::runtime()?.block_on(async {
         let worker = xce_worker::start(settings).await?;
         tracing::info!(name = %config.name, incarnation = %worker.incarnation(), "worker ready");
@@ -41,6 +42,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                 worker
                     .stop(stop == Stop::Asked && !arguments.stop_jobs)
                     .await;
+                leave(group.as_deref());
                 Ok(ExitCode::SUCCESS)
             }
             Err(why) => {
@@ -66,10 +68,7 @@ fn settings(config: &WorkerConfig) -> anyhow::Result<Settings> {
         .collect::<anyhow::Result<Vec<_>>>()?;
     let (state_dir, identity_dir) = (config.state_dir.clone(), config.identity_dir.clone());
     Ok(Settings {
-        cgroup_parent: config
-            .cgroup_parent
-            .as_ref()
-            .map(|path| path.display().to_string()),
+        cgroup_parent: cgroup_parent(config),
         cpus: config.cpus,
         memory: config.memory,
         labels: config.labels.clone().into_iter().collect(),
@@ -78,6 +77,36 @@ fn settings(config: &WorkerConfig) -> anyhow::Result<Settings> {
         beat: config.beat,
         ..Settings::new(&config.name, state_dir, controllers, identity_dir, shim)
     })
+}
+
+/// Removes the worker's control group where no job is left in it, and the cluster's with the last.
+fn leave(group: Option<&str>) {
+    let (Some(mount), Some(group)) = (xce_shim::cgroup::v2_mount(), group) else {
+        return;
+    };
+    let path = mount.join(group);
+    // Only empty ones can be removed, so jobs that go on keep theirs.
+    if std::fs::remove_dir(&path).is_ok()
+        && let Some(above) = path.parent().filter(|above| *above != mount)
+    {
+        let _ = std::fs::remove_dir(above);
+    }
+}
+
+/// The control group below which each run gets its own: the one that is configured, else one of
+/// this worker where control groups of version 2 can be made; none otherwise, and trees are then
+/// killed by walking them.
+fn cgroup_parent(config: &WorkerConfig) -> Option<String> {
+    if let Some(path) = &config.cgroup_parent {
+        return Some(path.display().to_string());
+    }
+    let mount = xce_shim::cgroup::v2_mount()?;
+    // Two workers of different clusters on one machine may have the same name.
+    let state = blake3::hash(config.state_dir.as_os_str().as_encoded_bytes());
+    let parent = format!("xce/{}-{}", config.name, &state.to_hex()[..8]);
+    std::fs::create_dir_all(mount.join(&parent))
+        .ok()
+        .map(|()| parent)
 }
 
 /// The shim beside this program.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   root
+//!    ├─ wal              what operators see of the log
 //!    ├─ publisher        tells actors to look when something that concerns them was committed
 //!    ├─ scheduler        plans from the committed state
 //!    ├─ janitor          takes out what ended long ago
@@ -24,6 +25,7 @@ mod host;
 mod janitor;
 mod job;
 mod joining;
+mod log;
 mod losing;
 mod orders;
 mod publisher;

@@ -16,7 +16,7 @@ use crate::control::{Control, here};
 use crate::publisher::{Publisher, Touched};
 use crate::sessions::Sessions;
 use crate::settings::Settings;
-use crate::{door, janitor, publisher, scheduler};
+use crate::{door, janitor, log, publisher, scheduler};
 
 /// Longest wait for the tree to end. Source: derived; twice the bound of an entity's end.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
@@ -216,6 +216,10 @@ fn start_actors(
     touched: &Arc<Touched>,
 ) -> Result<(), StartError> {
     let above = root.supervisor();
+    let log = log::Log {
+        control: Arc::clone(control),
+    };
+    above.spawn(log::key(), None, log, Policy::WAL)?;
     let plans = scheduler::Scheduler {
         control: Arc::clone(control),
     };

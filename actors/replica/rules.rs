@@ -254,7 +254,20 @@ pub fn decide_report(
     Verdict::Facts(facts)
 }
 
+/// An end while a stop is under way is the stop's doing, also where the process was quicker than the
+/// signal: for a replica, whose service counts failures. A batch job keeps what it said itself.
+fn attributed(job: &JobRecord, exit: &Exit) -> Exit {
+    match job.stop {
+        Some(stop) if job.service.is_some() && exit.cause == Cause::Exited => Exit {
+            cause: stop.cause,
+            ..exit.clone()
+        },
+        Some(_) | None => exit.clone(),
+    }
+}
+
 fn ended(job: &JobRecord, exit: &Exit, stderr: &str, at: WallTime, now: ClusterTime) -> JobFact {
+    let exit = &attributed(job, exit);
     let end = || JobFact::Ended {
         job: job.id,
         run: job.run,
