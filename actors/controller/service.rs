@@ -137,6 +137,10 @@ impl Service {
                 Step::Committed(_) => state.decisions += 1,
                 Step::Stale => {}
                 Step::Nothing(_) => return Ok(()),
+                Step::Refused(_) if self.control.view().service(self.id).is_none() => {
+                    // It was deleted meanwhile; the publisher lets this actor go.
+                    return Ok(());
+                }
                 Step::Refused(refusal) => {
                     tracing::warn!(service = %self.id, code = %refusal.code, "decision not written");
                     // Written again when there is space or the load is gone: look once more then.

@@ -215,7 +215,8 @@ impl<'a> Seer<'a> {
     }
 }
 
-fn array_state(array: &ArrayRecord) -> JobState {
+/// State of an array as a whole: of its liveliest element.
+pub fn array_state(array: &ArrayRecord) -> JobState {
     let counts = array.counts;
     let waiting = !array.pending.is_empty() || counts.pending + counts.held > 0;
     let failed = counts.exit > 0 || !array.exit.is_empty() || !array.cancelled.is_empty();

@@ -208,7 +208,7 @@ fn matches(view: &View, job: &Arc<JobRecord>, filter: &JobFilter) -> bool {
 fn matches_array(array: &xce_ledger::ArrayRecord, filter: &JobFilter) -> bool {
     let is =
         |wanted: &Option<String>, have: &str| wanted.as_ref().is_none_or(|wanted| wanted == have);
-    (filter.all || array.ended_at.is_none())
+    (filter.all || !views::array_state(array).is_terminal())
         && filter.service.is_none()
         && is(&filter.owner, &array.owner)
         && is(&filter.project, &array.spec.project)
