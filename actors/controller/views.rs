@@ -174,7 +174,7 @@ impl<'a> Seer<'a> {
         };
         let waits = |job| self.why(job).map(|reason| reason.text);
         self.with_situation(id, |situation| {
-            xce_service::view::view(situation, &address, &waits)
+            xce_service::view::view(situation, &address, &waits, &time)
         })
     }
 

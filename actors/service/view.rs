@@ -4,10 +4,10 @@ mod build;
 
 pub use build::view;
 
-use xce_model::{ClusterTime, JobId, JobState, Lsn, Run, ServiceId, Version, WallTime};
+use xce_model::{ClusterTime, JobId, JobState, Lsn, Run, ServiceId, Version};
 
 use crate::facts::VersionReason;
-use crate::state::{Outcome, ServiceEvent};
+use crate::state::Outcome;
 
 /// A service as shown.
 #[derive(
@@ -61,9 +61,9 @@ pub struct ServiceView {
     /// Versions kept, oldest first.
     pub history: Vec<VersionView>,
     /// Last events, oldest first.
-    pub events: Vec<ServiceEvent>,
-    /// When it was created, by the controller's wall clock.
-    pub created: WallTime,
+    pub events: Vec<EventView>,
+    /// When it was created, by the controller's wall clock; RFC 3339.
+    pub created: String,
     /// Position of its last change.
     pub changed: Lsn,
 }
@@ -270,10 +270,35 @@ pub struct VersionView {
     pub reason: VersionReason,
     /// Who made it; empty where XCE did.
     pub author: String,
-    /// When, by the controller's wall clock.
-    pub time: WallTime,
+    /// When, by the controller's wall clock; RFC 3339.
+    pub time: String,
     /// What became of it.
     pub outcome: Outcome,
     /// Wanted count of its replicas.
     pub want: u32,
+}
+
+/// An event as shown.
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub struct EventView {
+    /// When, by the controller's wall clock; RFC 3339.
+    pub time: String,
+    /// When, in cluster time.
+    pub at: ClusterTime,
+    /// Position of the fact.
+    pub lsn: Lsn,
+    /// Kind, a stable word for machines.
+    pub kind: String,
+    /// A sentence with the cause.
+    pub text: String,
 }

@@ -55,6 +55,9 @@ fn events_are_bounded_and_carry_time_and_position() {
     assert_eq!(events.len(), crate::state::EVENTS_MAX);
     assert!(events.is_sorted_by_key(|event| (event.lsn, event.at)));
     assert!(events.iter().any(|event| event.kind == "completed"));
+    assert!(events.iter().all(|event| event.time == "T5"));
+    let view = world.view();
+    assert_eq!((&*view.created, &*view.history[0].time), ("T5", "T5"));
 }
 
 #[test]

@@ -207,7 +207,8 @@ impl World {
     pub fn view(&self) -> ServiceView {
         let address = |host: &str| Some(format!("addr-{host}"));
         let why = |_: JobId| Some("no host has room".to_owned());
-        self.with_situation(|situation| view(situation, &address, &why))
+        let time = |at: WallTime| format!("T{}", at.0);
+        self.with_situation(|situation| view(situation, &address, &why, &time))
     }
 
     pub fn condition(&self) -> Condition {

@@ -1,18 +1,22 @@
 //! Builds the view of a service from what is committed.
 
 use xce_model::JobId;
+use xce_replica::view::FormatTime;
 
-use super::{EndpointState, EndpointView, ReplicaView, RolloutView, ServiceView, VersionView};
+use super::{
+    EndpointState, EndpointView, EventView, ReplicaView, RolloutView, ServiceView, VersionView,
+};
 use crate::explain::{Explanation, explain_counted};
 use crate::rules::{Census, Replica, Situation, Standing};
-use crate::state::{Phase, ServiceRecord, VersionRecord};
+use crate::state::{Phase, ServiceEvent, ServiceRecord, VersionRecord};
 
 /// The view of a service. `address_of_host` gives the address that a host's services listen on,
-/// `why_pending` the reason why a job waits, where one is known.
+/// `why_pending` the reason why a job waits, where one is known, and `time` formats the wall clock.
 pub fn view(
     situation: &Situation<'_>,
     address_of_host: &dyn Fn(&str) -> Option<String>,
     why_pending: &dyn Fn(JobId) -> Option<String>,
+    time: FormatTime<'_>,
 ) -> ServiceView {
     let record = situation.service;
     let mut census = Census::take(record, situation);
@@ -50,9 +54,9 @@ pub fn view(
         conditions: explanation.conditions,
         replicas,
         endpoints,
-        history: history(record),
-        events: record.events.clone(),
-        created: record.created,
+        history: history(record, time),
+        events: events(record, time),
+        created: time(record.created),
         changed: record.changed,
     }
 }
@@ -146,14 +150,25 @@ fn rollout_view(
     }
 }
 
-fn history(record: &ServiceRecord) -> Vec<VersionView> {
+fn history(record: &ServiceRecord, time: FormatTime<'_>) -> Vec<VersionView> {
     let view = |version: &VersionRecord| VersionView {
         number: version.number,
         reason: version.reason,
         author: version.author.clone(),
-        time: version.time,
+        time: time(version.time),
         outcome: version.outcome,
         want: version.want,
     };
     record.versions.iter().map(view).collect()
+}
+
+fn events(record: &ServiceRecord, time: FormatTime<'_>) -> Vec<EventView> {
+    let view = |event: &ServiceEvent| EventView {
+        time: time(event.time),
+        at: event.at,
+        lsn: event.lsn,
+        kind: event.kind.clone(),
+        text: event.text.clone(),
+    };
+    record.events.iter().map(view).collect()
 }

@@ -7,7 +7,6 @@ pub mod service;
 pub mod session;
 
 use jiff::{Timestamp, ZonedDateTime};
-use xce_model::WallTime;
 
 /// A time of machine output as people read it: the time of day today, else with the date.
 ///
@@ -22,11 +21,6 @@ pub fn time(text: &str, now: &ZonedDateTime) -> String {
 /// As [`time`], `-` where there is none.
 pub fn time_or_dash(text: Option<&str>, now: &ZonedDateTime) -> String {
     text.map_or_else(|| "-".to_owned(), |text| time(text, now))
-}
-
-/// A wall-clock time as people read it.
-pub fn wall_time(wall: WallTime, now: &ZonedDateTime) -> String {
-    Timestamp::from_millisecond(wall.0).map_or_else(|_| "-".to_owned(), |time| local(time, now))
 }
 
 fn local(time: Timestamp, now: &ZonedDateTime) -> String {

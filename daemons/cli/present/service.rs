@@ -3,7 +3,7 @@
 use xce_model::JobState;
 use xce_service::view::{Condition, EndpointState, EndpointView, ReplicaView, ServiceView};
 
-use super::{span, wall_time};
+use super::{span, time};
 use crate::cli::print::{Field, Look, Row, Tone, cell, pairs_text, table_text};
 
 impl Row for ServiceView {
@@ -42,7 +42,7 @@ impl Row for ServiceView {
                 cell(&self.project),
                 cell(&self.owner),
                 cell(&self.profile),
-                cell(wall_time(self.created, &look.now)),
+                cell(time(&self.created, &look.now)),
             ]);
         }
         cells.push(cell(&self.reason));
@@ -182,7 +182,7 @@ pub fn details(service: &ServiceView, look: &Look) -> String {
             "owner",
             format!("{}, profile {}", service.owner, service.profile),
         ),
-        ("created", wall_time(service.created, &look.now)),
+        ("created", time(&service.created, &look.now)),
     ]);
     if !service.replicas.is_empty() {
         text.push('\n');
@@ -212,7 +212,7 @@ pub fn events(service: &ServiceView, look: &Look, most: usize) -> String {
         .skip(skipped)
         .map(|event| {
             vec![
-                cell(wall_time(event.time, &look.now)),
+                cell(time(&event.time, &look.now)),
                 cell(&event.kind),
                 cell(&event.text),
             ]
@@ -237,7 +237,7 @@ fn history(service: &ServiceView, look: &Look) -> String {
                 cell(word(&version.reason)),
                 cell(word(&version.outcome)),
                 cell(&version.author),
-                cell(wall_time(version.time, &look.now)),
+                cell(time(&version.time, &look.now)),
             ]
         })
         .collect();

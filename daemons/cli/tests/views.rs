@@ -2,18 +2,21 @@
 
 use xce_host::state::HostLife;
 use xce_host::view::HostView;
-use xce_model::{Cause, ClusterTime, JobId, JobState, ServiceId, WallTime};
+use xce_model::{Cause, ClusterTime, JobId, JobState, ServiceId};
 use xce_replica::view::{ArrayView, ExitView, JobView, PortView};
 use xce_service::facts::VersionReason;
-use xce_service::state::{Outcome, ServiceEvent};
+use xce_service::state::Outcome;
 use xce_service::view::{
-    Condition, ConditionView, EndpointState, EndpointView, ReplicaView, RolloutView, ServiceView,
-    VersionView,
+    Condition, ConditionView, EndpointState, EndpointView, EventView, ReplicaView, RolloutView,
+    ServiceView, VersionView,
 };
 use xce_session::wire::ActorView;
 
 /// The moment of all fixed objects: 2026-03-01T12:00:00Z.
 pub const NOON_MS: i64 = 1_772_366_400_000;
+
+/// As machine output has it.
+pub const NOON: &str = "2026-03-01T12:00:00.000Z";
 
 /// A replica of an index.
 pub fn replica(index: u32, ready: bool) -> ReplicaView {
@@ -87,18 +90,18 @@ pub fn service() -> ServiceView {
             number: 1,
             reason: VersionReason::Create,
             author: "ada".to_owned(),
-            time: WallTime(NOON_MS),
+            time: NOON.to_owned(),
             outcome: Outcome::Rolling,
             want: 2,
         }],
-        events: vec![ServiceEvent {
-            time: WallTime(NOON_MS),
+        events: vec![EventView {
+            time: NOON.to_owned(),
             at: ClusterTime(5),
             lsn: 7,
             kind: "created".to_owned(),
             text: "created by ada".to_owned(),
         }],
-        created: WallTime(NOON_MS),
+        created: NOON.to_owned(),
         changed: 9,
     }
 }
