@@ -68,6 +68,7 @@ fn settings(config: &ControllerConfig) -> anyhow::Result<Settings> {
         patience: Patience {
             beat: config.beat,
             grace: config.host_grace,
+            away_max: xce_host::rules::AWAY_MAX,
         },
         keep_ended: config.keep_ended,
         chaos: config.chaos.enabled,

@@ -325,6 +325,9 @@ fn key(id: JobId) -> Key {
 
 /// Makes sure that a job's actor lives.
 pub fn ensure(control: &Arc<Control>, id: JobId) {
+    if control.jobs.address::<Message>(&key(id)).is_some() {
+        return;
+    }
     let job = Job {
         control: Arc::clone(control),
         id,

@@ -101,7 +101,8 @@ async fn decide_and_commit(
         .filter(|_| state.is_connected())
         .map(|connection| connection.join.inventory.incarnation);
     let mut stale = String::new();
-    for _ in 0..DECISIONS_MAX {
+    let mut tries = 0;
+    while tries < DECISIONS_MAX {
         let view = host.control.view();
         let known = view.host(&host.name).map(Arc::as_ref);
         let fact = decide_join(known, connected, inventory).map_err(CommitError::Refused)?;
@@ -118,30 +119,78 @@ async fn decide_and_commit(
         }];
         let mut facts = vec![Fact::from(fact)];
         if known.is_some_and(|known| known.inventory.incarnation != inventory.incarnation) {
-            lose_jobs(host, &view, &mut conditions, &mut facts);
+            let lost = lose_jobs(host, &view);
+            if lost.more {
+                // The rest follows; the join itself commits with the last of them.
+                facts.clear();
+            }
+            conditions.extend(lost.conditions);
+            facts.extend(lost.facts);
+            if lost.more {
+                commit_part(host, conditions, facts).await?;
+                continue;
+            }
         }
         match host.control.commit_facts("join", conditions, facts).await {
             Ok(_) => return Ok(()),
-            Err(CommitError::Stale(text)) => stale = text,
+            Err(CommitError::Stale(text)) => {
+                stale = text;
+                tries += 1;
+            }
             Err(error) => return Err(error),
         }
     }
     Err(CommitError::Stale(stale))
 }
 
-/// What the loss of a host means for the jobs that hold it, in the same group.
-pub fn lose_jobs(
+async fn commit_part(
     host: &Host,
-    view: &View,
-    conditions: &mut Vec<Precondition>,
-    facts: &mut Vec<Fact>,
-) {
+    conditions: Vec<Precondition>,
+    facts: Vec<Fact>,
+) -> Result<(), CommitError> {
+    match host
+        .control
+        .commit_facts("host lost", conditions, facts)
+        .await
+    {
+        // What changed meanwhile is seen the next time.
+        Ok(_) | Err(CommitError::Stale(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Jobs of a lost host that one group takes.
+/// Source: derived; some 200 bytes each, half of what one log entry holds.
+const LOST_MAX: usize = 2000;
+
+/// What the loss of a host means for jobs that hold it.
+pub struct LostJobs {
+    /// Under which conditions.
+    pub conditions: Vec<Precondition>,
+    /// What becomes of them.
+    pub facts: Vec<Fact>,
+    /// Whether there are more than one group takes.
+    pub more: bool,
+}
+
+/// Decides what the loss of a host means for the jobs that hold it, as many as one group takes.
+pub fn lose_jobs(host: &Host, view: &View) -> LostJobs {
+    let mut lost = LostJobs {
+        conditions: Vec::new(),
+        facts: Vec::new(),
+        more: false,
+    };
     for job in jobs_on(view, &host.name) {
-        conditions.push(Precondition::JobUnchanged {
+        if lost.facts.len() == LOST_MAX {
+            lost.more = true;
+            break;
+        }
+        lost.conditions.push(Precondition::JobUnchanged {
             job: job.id,
             lsn: job.changed,
         });
-        let lost = decide_host_lost(job, host.control.now(), host.control.wall());
-        facts.push(lost.into());
+        let fact = decide_host_lost(job, host.control.now(), host.control.wall());
+        lost.facts.push(fact.into());
     }
+    lost
 }

@@ -2,7 +2,7 @@
 
 use xce_host::rules::is_mass_loss;
 use xce_host::{HostFact, HostLife};
-use xce_ledger::{Fact, View};
+use xce_ledger::View;
 use xce_runtime::Crash;
 
 use crate::control::CommitError;
@@ -18,7 +18,8 @@ pub async fn leave(host: &Host, state: &mut State) -> Result<(), Crash> {
     host.commit_host("leave", vec![HostFact::Left { host: name }])
         .await?;
     // Ends of the jobs that it stops still come over this connection.
-    state.timer.disarm();
+    state.heard_ms = host.control.monotonic_ms();
+    host.judge_later(state);
     tracing::info!(host = %host.name, "worker left");
     Ok(())
 }
@@ -33,7 +34,7 @@ pub async fn leave(host: &Host, state: &mut State) -> Result<(), Crash> {
 pub async fn lose(host: &Host, fact: HostFact, state: &mut State) -> Result<(), Crash> {
     let view = host.control.view();
     let (silent, answering) = silent_and_answering(&view);
-    if !state.guarded && is_mass_loss(silent, answering) {
+    if !state.guarded && (is_mass_loss(silent, answering) || answering == 0) {
         state.guarded = true;
         state.heard_ms = host.control.monotonic_ms();
         tracing::warn!(host = %host.name, silent, answering, "most hosts are silent, waiting another grace");
@@ -43,9 +44,14 @@ pub async fn lose(host: &Host, fact: HostFact, state: &mut State) -> Result<(), 
         return Ok(());
     };
     let mut conditions = vec![Host::unchanged(record)];
-    let mut facts = vec![Fact::from(fact)];
-    lose_jobs(host, &view, &mut conditions, &mut facts);
-    let jobs = facts.len() - 1;
+    let lost = lose_jobs(host, &view);
+    let jobs = lost.facts.len();
+    let mut facts = lost.facts;
+    conditions.extend(lost.conditions);
+    if !lost.more {
+        // With more jobs than one group takes the rest is judged at once, and the loss comes last.
+        facts.push(fact.into());
+    }
     match host
         .control
         .commit_facts("host lost", conditions, facts)

@@ -214,7 +214,8 @@ impl Service {
             }
             Err(decision) => decision,
         };
-        let (changes, pending) = decision.into_facts();
+        let (mut changes, pending) = decision.into_facts();
+        bound(&mut changes);
         let mut group = self
             .control
             .group(by.cause)
@@ -282,6 +283,23 @@ impl Service {
             text,
         }
     }
+}
+
+/// Jobs that one group changes.
+/// Source: derived; some 200 bytes each, at most what one log entry of 1 MiB holds.
+const JOB_CHANGES_MAX: usize = 4000;
+
+/// Keeps a decision within one log entry: jobs that are left out are decided again, since what is
+/// wanted of them follows from the service's own facts, which are kept.
+fn bound(changes: &mut Vec<Change>) {
+    let mut jobs = 0;
+    changes.retain(|change| match change {
+        Change::Service(_) => true,
+        Change::Job(_) => {
+            jobs += 1;
+            jobs <= JOB_CHANGES_MAX
+        }
+    });
 }
 
 /// On whose behalf something is decided, and why.

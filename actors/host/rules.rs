@@ -15,7 +15,12 @@ pub struct Patience {
     pub beat: Millis,
     /// Silence after which a host is lost. Default 20 s.
     pub grace: Millis,
+    /// How long a host may be away before it counts as lost. Default 10 min.
+    pub away_max: Millis,
 }
+
+/// How long a host may be away. Source: design section 8.1.
+pub const AWAY_MAX: Millis = Millis::seconds(600);
 
 /// Decides whether a worker may join under its name.
 ///
@@ -54,6 +59,7 @@ pub fn decide_join(
 pub fn decide_silence(host: &HostRecord, silent: Millis, patience: Patience) -> Option<HostFact> {
     let name = host.inventory.name.clone();
     match host.life {
+        HostLife::Away if silent >= patience.away_max => Some(HostFact::Lost { host: name }),
         HostLife::Up | HostLife::Suspect if silent >= patience.grace => {
             Some(HostFact::Lost { host: name })
         }
@@ -69,7 +75,8 @@ pub fn next_judgement(host: &HostRecord, silent: Millis, patience: Patience) -> 
     let until = match host.life {
         HostLife::Up => patience.grace.0.min(patience.beat.0 * BEATS_MISSED_MAX),
         HostLife::Suspect => patience.grace.0,
-        HostLife::Lost | HostLife::Away => return None,
+        HostLife::Away => patience.away_max.0,
+        HostLife::Lost => return None,
     };
     Some(Millis(until.saturating_sub(silent.0).max(1)))
 }

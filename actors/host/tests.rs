@@ -26,6 +26,7 @@ fn host() -> HostRecord {
 const PATIENCE: Patience = Patience {
     beat: Millis(2000),
     grace: Millis(20_000),
+    away_max: Millis(600_000),
 };
 
 #[test]
@@ -62,6 +63,20 @@ fn silence_makes_suspect_then_lost() {
         None,
         "a lost host joins again, a beat is not enough"
     );
+}
+
+#[test]
+fn a_host_that_is_away_too_long_is_lost() {
+    let mut host = host();
+    let left = HostFact::Left { host: "w1".into() };
+    host.apply(&left, ClusterTime(1), 2);
+    assert_eq!(decide_silence(&host, Millis(599_999), PATIENCE), None);
+    assert_eq!(
+        next_judgement(&host, Millis(0), PATIENCE),
+        Some(Millis(600_000))
+    );
+    let lost = Some(HostFact::Lost { host: "w1".into() });
+    assert_eq!(decide_silence(&host, Millis(600_000), PATIENCE), lost);
 }
 
 #[test]
