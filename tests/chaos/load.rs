@@ -77,7 +77,9 @@ impl<'c> Load<'c> {
             let job = self.cluster.ended(id);
             // A job whose shim or process was killed has ended by that.
             let is_killed = matches!(job["exit"]["cause"].as_str(), Some("SHIM_LOST"))
-                || job["exit"]["signal"] == 9;
+                || job["exit"]["signal"] == 9
+                // A shell says so of its child.
+                || job["exit"]["code"] == 137;
             assert!(job["state"] == "DONE" || is_killed, "{job}");
         }
         let all = self.cluster.cli().json(&["jobs", "list", "--all"]);

@@ -3,9 +3,10 @@
 use std::thread;
 
 use xce_tests::Setup;
-use xce_tests::harness::processes;
+use xce_tests::harness::watch::Watch;
+use xce_tests::harness::{patience, processes};
 
-use super::{identities, idle_service, word};
+use super::{identities, idle_service, rows, word};
 
 /// Rounds of a kill in the middle of submissions. Source: chosen; the supervisor waits longer from
 /// one to the next, up to some seconds.
@@ -98,4 +99,40 @@ fn what_was_acknowledged_is_there_after_any_kill() {
     let count = all.as_array().map(Vec::len);
     assert_eq!(count, Some(ids.len()), "each submission once, and no other");
     cluster.audit();
+}
+
+#[test]
+fn a_watch_goes_on_behind_the_last_change_it_saw() {
+    let cluster = Setup::new("watch").broken().start();
+    let cli = cluster.cli();
+    let first = cli.submit(&["--", "true"]);
+    cluster.ended(&first);
+    let watch = Watch::start(&cli, true);
+    let shows = |id: &str| {
+        let seen = watch.seen();
+        seen.iter().any(|changes| {
+            rows(changes, "jobs")
+                .iter()
+                .any(|job| job["id"] == *id && job["terminal"] == true)
+        })
+    };
+    patience::until("the watch begins with what there is", || shows(&first));
+    cluster.kill_daemon(cluster.controller_pid());
+    let second = cli.submit(&["--", "true"]);
+    cluster.ended(&second);
+    patience::until("the watch goes on", || shows(&second));
+    let seen = watch.seen();
+    let full = seen
+        .iter()
+        .filter(|changes| changes["full"] == true && changes["more"] == false);
+    assert_eq!(
+        full.count(),
+        1,
+        "only the beginning is a full state: {seen:?}"
+    );
+    let positions: Vec<u64> = seen
+        .iter()
+        .filter_map(|changes| changes["lsn"].as_u64())
+        .collect();
+    assert!(positions.is_sorted(), "{positions:?}");
 }

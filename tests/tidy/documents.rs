@@ -135,7 +135,7 @@ pub fn machines(sources: &Sources) -> Vec<Finding> {
             for word in everywhere
                 .iter()
                 .chain(more)
-                .filter(|word| line.contains(**word))
+                .filter(|word| begins(line, word))
             {
                 let text = format!("names `{word}` of one machine");
                 findings.push(Finding::new("machine", &file.path, number, text));
@@ -159,6 +159,14 @@ pub fn machines(sources: &Sources) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Whether a path of a line begins with a word; the same in the middle of a path means nothing.
+fn begins(line: &str, word: &str) -> bool {
+    let is_path =
+        |letter: char| letter.is_alphanumeric() || matches!(letter, '/' | '-' | '_' | '.');
+    line.match_indices(word)
+        .any(|(at, _)| !line[..at].ends_with(is_path))
 }
 
 fn other_registries(lock: &str) -> bool {
