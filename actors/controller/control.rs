@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use xce_ledger::{Anchor, Group, Here, Ledger, Operation, Outcome, Precondition, Reader, View};
 use xce_ledger::{Answer, Fact};
 use xce_model::{ClusterTime, Lsn, Refusal, RefusalKind, WallTime};
+use xce_placement::Placement;
 use xce_runtime::{Address, Node, Shards};
 use xce_wal::{PersistError, Receipt, Wal};
 
@@ -150,6 +151,17 @@ impl Control {
         group.preconditions = preconditions;
         group.facts = facts;
         self.commit(&group).await
+    }
+
+    /// Commits one placement under its own precondition.
+    ///
+    /// # Errors
+    /// See [`CommitError`]; a stale one is planned again.
+    pub async fn place(&self, placement: Placement) -> Result<(), CommitError> {
+        let (condition, fact) = (placement.precondition(), placement.fact());
+        self.commit_facts("place", vec![condition], vec![fact.into()])
+            .await
+            .map(drop)
     }
 
     /// Tells the scheduler to look; many tellings before it looks are one.

@@ -3,19 +3,23 @@
 
 use std::collections::BTreeMap;
 
+use futures::future::{join, join_all};
 use xce_host::HostFact;
 use xce_host::rules::decide_launch_failed;
-use xce_ledger::{Fact, Precondition, View};
+use xce_ledger::{Fact, Group, Precondition, View};
 use xce_model::{ClusterTime, JobId, Lsn};
-use xce_replica::JobRecord;
+use xce_placement::Placement;
 use xce_replica::rules::{Verdict, decide_report};
 use xce_replica::wire::{Happened, Reports, ReportsCommitted};
+use xce_replica::{JobFact, JobRecord};
 use xce_runtime::Crash;
 use xce_session::worker_wire::ToWorker;
 
 use crate::control::CommitError;
 use crate::host::{Host, State};
 use crate::job::DECISIONS_MAX;
+use crate::scheduler::PLACEMENTS_MAX;
+use crate::views::QUEUES;
 
 /// Takes a batch of facts.
 ///
@@ -37,11 +41,7 @@ pub async fn take(host: &Host, batch: Reports, state: &mut State) -> Result<(), 
         let committed = if decided.facts.is_empty() {
             Ok(())
         } else {
-            let conditions = decided.conditions;
-            host.control
-                .commit_facts("reports", conditions, decided.facts)
-                .await
-                .map(drop)
+            commit(host, &view, &decided).await
         };
         match committed {
             Ok(()) => {
@@ -70,7 +70,45 @@ pub async fn take(host: &Host, batch: Reports, state: &mut State) -> Result<(), 
     Ok(())
 }
 
+/// Commits what the facts mean and, where they free room, what is to run there next: planned from
+/// the state as it will be, so that the next run of a busy host costs no sync of its own. Each
+/// placement carries its precondition; what turns out otherwise is refused and planned again.
+async fn commit(host: &Host, view: &View, decided: &Decided) -> Result<(), CommitError> {
+    let mut group = host.control.group("reports");
+    group.preconditions.clone_from(&decided.conditions);
+    group.facts.clone_from(&decided.facts);
+    let next = if decided.frees {
+        next_placements(host, view, &group)
+    } else {
+        Vec::new()
+    };
+    let placing = join_all(
+        next.into_iter()
+            .map(|placement| host.control.place(placement)),
+    );
+    // The group is queued first, since it is polled first.
+    let (committed, placed) = join(host.control.commit(&group), placing).await;
+    committed?;
+    let unknown = placed
+        .into_iter()
+        .any(|placed| matches!(placed, Err(CommitError::Unknown)));
+    if unknown {
+        Err(CommitError::Unknown)
+    } else {
+        Ok(())
+    }
+}
+
+fn next_placements(host: &Host, view: &View, group: &Group) -> Vec<Placement> {
+    let Some(then) = view.with_group(group) else {
+        return Vec::new();
+    };
+    xce_placement::plan(&then, QUEUES, host.control.now(), PLACEMENTS_MAX)
+}
+
 struct Decided {
+    /// Whether a job leaves the host.
+    frees: bool,
     conditions: Vec<Precondition>,
     facts: Vec<Fact>,
     stale: u64,
@@ -139,7 +177,14 @@ fn decide(
             known.map(|_| Precondition::JobUnchanged { job, lsn })
         }),
     );
+    let frees = facts.iter().any(|fact| {
+        matches!(
+            fact,
+            Fact::Job(JobFact::Ended { .. } | JobFact::Requeued { .. })
+        )
+    });
     Some(Decided {
+        frees,
         conditions,
         facts,
         stale,

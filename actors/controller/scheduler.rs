@@ -6,14 +6,13 @@ use std::sync::atomic::Ordering;
 
 use futures::future::join_all;
 use xce_model::Lsn;
-use xce_placement::Placement;
 use xce_runtime::{Context, Crash, Entity, Key, Policy, Restart, Timer, Trigger, View};
 
 use crate::control::{CommitError, Control};
 use crate::views::QUEUES;
 
 /// Most placements of one plan. Source: derived; as many groups as one log entry takes.
-const PLACEMENTS_MAX: usize = 512;
+pub const PLACEMENTS_MAX: usize = 512;
 
 /// The actor.
 pub struct Scheduler {
@@ -102,7 +101,7 @@ impl Scheduler {
         let outcomes = join_all(
             placements
                 .into_iter()
-                .map(|placement| self.place(placement)),
+                .map(|placement| self.control.place(placement)),
         )
         .await;
         let mut again = full;
@@ -128,14 +127,6 @@ impl Scheduler {
             None => state.timer.disarm(),
         }
         Ok(())
-    }
-
-    async fn place(&self, placement: Placement) -> Result<(), CommitError> {
-        let (condition, fact) = (placement.precondition(), placement.fact());
-        self.control
-            .commit_facts("place", vec![condition], vec![fact.into()])
-            .await
-            .map(drop)
     }
 }
 

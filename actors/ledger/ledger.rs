@@ -106,3 +106,20 @@ impl Ledger {
         self.touched = keys;
     }
 }
+
+impl View {
+    /// The state as it would be if a group were applied next; nothing where it would be refused.
+    ///
+    /// For decisions that follow from one that is still on its way to the disk: what is decided
+    /// from this has to carry preconditions, and is refused in log order where it turned out
+    /// otherwise.
+    pub fn with_group(&self, group: &Group) -> Option<Self> {
+        let mut view = self.clone();
+        let (mut specs, mut touched) = (Specs::default(), Vec::new());
+        let at = Position { term: self.term, lsn: self.lsn + 1, sub: 0 };
+        match apply_group(&mut view, &mut specs, &mut touched, at, group) {
+            Outcome::Applied(_) => Some(view),
+            Outcome::Repeated(_) | Outcome::Refused(_) | Outcome::Expired => None,
+        }
+    }
+}
