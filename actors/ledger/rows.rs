@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use xce_model::spec::{JobSpec, ServiceSettings};
 use xce_model::{
-    ClusterTime, Exit, JobId, JobState, Lsn, OperationId, Run, ServiceId, Start, Version, WallTime,
+    ClusterTime, Exit, JobId, JobState, Lsn, Millis, OperationId, Run, ServiceId, Start, Version, WallTime,
 };
 use xce_replica::state::StopRequest;
 use xce_replica::{JobRecord, ServiceRef};
@@ -73,6 +73,7 @@ pub(crate) struct JobV1 {
     pub ready_since: Option<ClusterTime>,
     pub running_since: Option<ClusterTime>,
     pub was_ready: bool,
+    pub ready_longest: Millis,
     pub probe_text: String,
     pub restarts: u32,
     pub stop: Option<StopRequest>,
@@ -104,6 +105,7 @@ impl JobV1 {
             ready_since,
             running_since,
             was_ready,
+            ready_longest,
             probe_text,
             restarts,
             stop,
@@ -132,6 +134,7 @@ impl JobV1 {
             ready_since,
             running_since,
             was_ready,
+            ready_longest,
             probe_text,
             restarts,
             stop,
@@ -163,6 +166,7 @@ impl JobV1 {
             ready_since: self.ready_since,
             running_since: self.running_since,
             was_ready: self.was_ready,
+            ready_longest: self.ready_longest,
             probe_text: self.probe_text,
             restarts: self.restarts,
             stop: self.stop,

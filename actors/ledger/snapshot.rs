@@ -26,7 +26,7 @@ use crate::view::View;
 pub(crate) const META: Shape = shape(64, "snapshot head", 0x9151_b884);
 pub(crate) const SPEC: Shape = shape(65, "specification", 0xe442_eda3);
 pub(crate) const SERVICE: Shape = shape(66, "service", 0x2ec2_c636);
-pub(crate) const JOB: Shape = shape(67, "job", 0x811c_24a6);
+pub(crate) const JOB: Shape = shape(67, "job", 0xb475_d4cc);
 pub(crate) const ARRAY: Shape = shape(68, "array", 0xfeaa_b892);
 pub(crate) const HOST: Shape = shape(69, "host", 0xf531_0d60);
 pub(crate) const SESSION: Shape = shape(70, "session", 0x2d48_1b0a);

@@ -3,9 +3,25 @@
 use std::sync::Arc;
 
 use xce_model::spec::{JobSpec, Template};
-use xce_model::{Cause, ClusterTime, Exit, JobId, JobState, Lsn, Run, Start, WallTime};
+use xce_model::{Cause, ClusterTime, Exit, JobId, JobState, Lsn, Millis, Run, Start, WallTime};
 
 use crate::facts::{AfterStop, JobFact, ServiceRef};
+
+/// Time that a replica must be ready before it counts as having worked, where no probe tells.
+/// Source: as the time of a step of the slow start, design section 6.4.
+pub const PROOF_TIME: Millis = Millis::seconds(1);
+
+/// Time that a replica must be ready before it counts as having worked: none where a probe tells
+/// when it is ready. Without one every process is ready as soon as it runs, also one that fails at
+/// once, so that only time tells.
+pub fn proof_time(template: &Template) -> Millis {
+    let probes = &template.probes;
+    if probes.readiness.is_some() || probes.startup.is_some() {
+        Millis(0)
+    } else {
+        PROOF_TIME
+    }
+}
 
 /// A stop that was asked for.
 #[derive(
@@ -58,6 +74,8 @@ pub struct JobRecord {
     pub running_since: Option<ClusterTime>,
     /// Whether the current run has ever been ready.
     pub was_ready: bool,
+    /// Longest time without a break that the current or last run was ready, of those that are over.
+    pub ready_longest: Millis,
     /// What the readiness probe last said; empty when it is well.
     pub probe_text: String,
     /// Restarts in place in all runs.
@@ -113,6 +131,7 @@ impl JobRecord {
             ready_since: None,
             running_since: None,
             was_ready: false,
+            ready_longest: Millis(0),
             probe_text: String::new(),
             restarts: 0,
             stop: None,
@@ -139,6 +158,19 @@ impl JobRecord {
         self.ready_since.is_some() && self.state == JobState::Run
     }
 
+    /// When it counts, or will count, as having worked, while it is ready.
+    pub fn works_at(&self) -> Option<ClusterTime> {
+        let proof = proof_time(self.template());
+        self.ready_since.map(|since| since.after(proof))
+    }
+
+    /// Whether it worked in its current or last run: was ready, and for [`proof_time`].
+    pub fn has_worked(&self, now: ClusterTime) -> bool {
+        self.was_ready
+            && (self.ready_longest >= proof_time(self.template())
+                || self.works_at().is_some_and(|time| time <= now))
+    }
+
     /// Applies a fact of this job. Submission and clean-up are the ledger's.
     pub fn apply(&mut self, fact: &JobFact, now: ClusterTime, lsn: Lsn) {
         self.changed = lsn;
@@ -151,41 +183,24 @@ impl JobRecord {
             JobFact::Placed {
                 run, host, ports, ..
             } => self.place(*run, host, ports),
-            JobFact::Started { start, pid, at, .. } => {
-                if self.state == JobState::Start {
-                    self.state = JobState::Run;
-                }
-                if self.start == 0 {
-                    self.started = Some(*at);
-                }
-                self.start = *start;
-                self.pid = *pid;
-                self.running_since = Some(now);
-            }
+            JobFact::Started { start, pid, at, .. } => self.begin(*start, *pid, *at, now),
             JobFact::Ready { .. } => {
                 self.ready_since = Some(now);
                 self.was_ready = true;
                 self.probe_text.clear();
             }
             JobFact::NotReady { text, .. } => {
-                self.ready_since = None;
+                self.leave_ready(now);
                 self.probe_text.clone_from(text);
             }
-            JobFact::Restarting { exit, stderr, .. } => {
-                self.ready_since = None;
-                self.running_since = None;
-                self.restarts = self.restarts.saturating_add(1);
-                self.exit = Some(exit.clone());
-                self.stderr.clone_from(stderr);
-                self.pid = 0;
-            }
+            JobFact::Restarting { exit, stderr, .. } => self.fall(exit, stderr, now),
             JobFact::StopRequested { cause, then, .. } => {
                 self.stop = Some(StopRequest {
                     cause: *cause,
                     then: *then,
                     since: now,
                 });
-                self.ready_since = None;
+                self.leave_ready(now);
                 self.state = JobState::Stopping;
             }
             JobFact::Ended {
@@ -198,25 +213,16 @@ impl JobRecord {
                 held,
                 ..
             } => {
-                self.leave_host();
-                self.exit = Some(exit.clone());
-                self.not_before = *not_before;
-                if let Some(host) = avoid
-                    && !self.avoid.iter().any(|known| **known == **host)
-                {
-                    self.avoid.push(Arc::from(host.as_str()));
-                }
+                self.requeue(exit, *not_before, avoid.as_deref(), now);
                 self.state = if *held {
                     JobState::Held
                 } else {
                     JobState::Pend
                 };
-                self.ended = None;
-                self.ended_at = None;
             }
             JobFact::Suspended { .. } => {
                 self.state = JobState::Susp;
-                self.ready_since = None;
+                self.leave_ready(now);
             }
             JobFact::Resumed { .. } => self.state = JobState::Run,
         }
@@ -232,16 +238,64 @@ impl JobRecord {
         self.ready_since = None;
         self.running_since = None;
         self.was_ready = false;
+        self.ready_longest = Millis(0);
         self.probe_text.clear();
         self.stop = None;
         self.started = None;
         self.ended = None;
     }
 
-    fn leave_host(&mut self) {
+    fn begin(&mut self, start: Start, pid: u32, at: WallTime, now: ClusterTime) {
+        if self.state == JobState::Start {
+            self.state = JobState::Run;
+        }
+        if self.start == 0 {
+            self.started = Some(at);
+        }
+        self.start = start;
+        self.pid = pid;
+        self.running_since = Some(now);
+    }
+
+    /// One start ended and another will follow in the same run.
+    fn fall(&mut self, exit: &Exit, stderr: &str, now: ClusterTime) {
+        self.leave_ready(now);
+        self.running_since = None;
+        self.restarts = self.restarts.saturating_add(1);
+        self.exit = Some(exit.clone());
+        stderr.clone_into(&mut self.stderr);
+        self.pid = 0;
+    }
+
+    fn requeue(
+        &mut self,
+        exit: &Exit,
+        not_before: ClusterTime,
+        avoid: Option<&str>,
+        now: ClusterTime,
+    ) {
+        self.leave_host(now);
+        self.exit = Some(exit.clone());
+        self.not_before = not_before;
+        if let Some(host) = avoid
+            && !self.avoid.iter().any(|known| **known == *host)
+        {
+            self.avoid.push(Arc::from(host));
+        }
+        self.ended = None;
+        self.ended_at = None;
+    }
+
+    fn leave_ready(&mut self, now: ClusterTime) {
+        if let Some(since) = self.ready_since.take() {
+            self.ready_longest = self.ready_longest.max(now.since(since));
+        }
+    }
+
+    fn leave_host(&mut self, now: ClusterTime) {
         self.ports.clear();
         self.pid = 0;
-        self.ready_since = None;
+        self.leave_ready(now);
         self.running_since = None;
         self.stop = None;
     }
@@ -252,7 +306,7 @@ impl JobRecord {
         } else {
             JobState::Exit
         };
-        self.leave_host();
+        self.leave_host(now);
         self.exit = Some(exit.clone());
         self.ended = Some(at);
         self.ended_at = Some(now);
@@ -281,6 +335,9 @@ impl JobRecord {
         }
         if self.ready_since.is_some() && self.state != JobState::Run {
             return Err(format!("job {} is {} and yet ready", self.id, self.state));
+        }
+        if self.ready_longest > Millis(0) && !self.was_ready {
+            return Err(format!("job {} was ready for long and never", self.id));
         }
         if !self.state.holds_host() && !self.ports.is_empty() {
             return Err(format!("job {} holds ports without a host", self.id));

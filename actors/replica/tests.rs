@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use xce_model::spec::{
-    JobSpec, Probes, Resources, RestartMode, RestartPolicy, StopPolicy, Template, User,
+    JobSpec, Probe, ProbeAction, Probes, Resources, RestartMode, RestartPolicy, StopPolicy,
+    Template, User,
 };
 use xce_model::{Bytes, Cause, ClusterTime, Exit, JobId, JobState, MilliCpu, Millis, WallTime};
 
@@ -259,6 +260,75 @@ fn killing_what_waits_ends_it_at_once() {
     let facts = decide_command(&job, kill, ClusterTime(1), WallTime(3)).unwrap();
     apply(&mut job, &facts);
     assert_eq!((job.state, job.ended), (JobState::Exit, Some(WallTime(3))));
+}
+
+/// A second of being ready shows that something works, unless a probe told at once.
+#[test]
+fn what_worked_is_told_by_a_probe_or_by_time() {
+    let ready = |start| JobFact::Ready {
+        job: JobId::single(7),
+        run: 1,
+        start,
+    };
+    let restarting = |start| JobFact::Restarting {
+        job: JobId::single(7),
+        run: 1,
+        start,
+        exit: Exit::of(Cause::Exited),
+        stderr: String::new(),
+    };
+    // Times at which it becomes ready and fails; then whether it has worked without and with a
+    // probe, at 10 s, and the longest time that it was ready.
+    type Row = (&'static [(u64, u64)], (bool, bool), u64);
+    let rows: [Row; 5] = [
+        (&[], (false, false), 0),
+        (
+            &[(0, 10), (1_000, 1_010), (2_000, 2_999)],
+            (false, true),
+            999,
+        ),
+        (&[(0, 1_000), (2_000, 2_010)], (true, true), 1_000),
+        (&[(0, 10), (9_000, u64::MAX)], (true, true), 10),
+        (&[(0, 10), (9_001, u64::MAX)], (false, true), 10),
+    ];
+    for (times, expected, longest) in rows {
+        let mut worked = Vec::new();
+        for probed in [false, true] {
+            let mut job = pending(false);
+            if probed {
+                let probe = Probe {
+                    action: ProbeAction::Exec {
+                        command: vec!["true".to_owned()],
+                    },
+                    initial_delay: Millis(0),
+                    period: Millis(1),
+                    timeout: Millis(1),
+                    success_threshold: 1,
+                    failure_threshold: 1,
+                };
+                Arc::make_mut(&mut job.spec).template.probes.startup = Some(probe);
+            }
+            place(&mut job, "w1");
+            hear(&mut job, "w1", &report(1, 1, Happened::Started { pid: 3 }));
+            for (from, to) in times {
+                job.apply(&ready(job.start), ClusterTime(*from), 9);
+                if *to < u64::MAX {
+                    job.apply(&restarting(job.start), ClusterTime(*to), 9);
+                }
+                job.check().unwrap();
+            }
+            assert_eq!(job.ready_longest, Millis(longest), "{times:?}");
+            worked.push(job.has_worked(ClusterTime(10_000)));
+            // The end does not change it, the next run does.
+            hear(&mut job, "w1", &report(1, 1, ended(Cause::Exited, Some(1))));
+            let facts = decide_command(&job, Command::Requeue, ClusterTime(9), WallTime(3));
+            apply(&mut job, &facts.unwrap());
+            place(&mut job, "w1");
+            assert!(!job.has_worked(ClusterTime(10_000)));
+            assert_eq!(job.ready_longest, Millis(0));
+        }
+        assert_eq!((worked[0], worked[1]), expected, "{times:?}");
+    }
 }
 
 fn any_happened() -> impl Strategy<Value = Happened> {

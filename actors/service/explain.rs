@@ -140,7 +140,8 @@ fn rolling(record: &ServiceRecord, census: &Census<'_>, line: &str) -> String {
         counts.available()
     );
     match line {
-        "" => text,
+        // Nothing is waited for: the next decision completes it.
+        "" => format!("{text}; completing"),
         line => format!("{text}; {line}"),
     }
 }

@@ -308,7 +308,7 @@ pub struct Failure {
     pub exit: Exit,
     /// Last lines of its stderr.
     pub stderr: String,
-    /// Whether any of them had been ready.
+    /// Whether any of them had worked: was ready, and long enough to tell.
     pub was_ready: bool,
     /// When the first of them failed.
     pub at: ClusterTime,

@@ -585,6 +585,7 @@ pub(super) fn job_row() -> JobV1 {
         ready_since: Some(ClusterTime(9)),
         running_since: Some(ClusterTime(10)),
         was_ready: true,
+        ready_longest: Millis(20),
         probe_text: "status 503 of /health".into(),
         restarts: 11,
         stop: Some(StopRequest {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use xce_host::HostLife;
-use xce_model::{ClusterTime, JobState, Version};
+use xce_model::{ClusterTime, JobState, Millis, Version};
 use xce_replica::{AfterStop, JobRecord};
 
 use super::Situation;
@@ -19,13 +19,13 @@ pub enum Standing {
     Starting,
     /// Its host does not answer and is not lost.
     Unreachable,
-    /// Runs and was never ready in this run.
+    /// Runs and never worked in this run.
     Running,
-    /// Was ready in this run and is not now.
+    /// Worked in this run and is not ready now.
     Unready,
-    /// Is ready, for less than `min_ready`.
+    /// Is ready, and has to be for longer before it counts.
     Ready,
-    /// Has been ready for `min_ready`.
+    /// Has been ready for `min_ready`, and for as long as it takes to see that it works.
     Available,
     /// Told to stop; its end is not confirmed.
     Stopping,
@@ -97,8 +97,20 @@ pub struct Group {
     pub version: Version,
     /// Its replicas.
     pub counts: Counts,
-    /// Whether a replica of it is ready, or was in its current run.
-    pub seen_ready: bool,
+    /// Whether a replica of it works, or did in its current run.
+    pub has_worked: bool,
+    /// When the next one of those that are ready will have worked.
+    pub works_at: Option<ClusterTime>,
+}
+
+impl Group {
+    fn note_work(&mut self, job: &JobRecord, now: ClusterTime) {
+        if job.has_worked(now) {
+            self.has_worked = true;
+        } else if let Some(time) = job.works_at() {
+            self.works_at = earlier(self.works_at, time);
+        }
+    }
 }
 
 /// The replicas of a service at one moment.
@@ -148,16 +160,16 @@ impl<'a> Census<'a> {
                 }
                 Some(_) | None => Some(HostLife::Up),
             };
-            let mature = job.ready_since.map(|since| since.after(min_ready));
+            let mature = mature_at(job, min_ready);
             let standing = standing(job, life, mature, situation.now);
             if let (Standing::Ready, Some(time)) = (standing, mature) {
-                let next = census.next_available.map_or(time, |next| next.min(time));
-                census.next_available = Some(next);
+                census.next_available = earlier(census.next_available, time);
             }
             let group = &mut census.groups[last.1];
             group.counts.0[standing as usize] += 1;
-            group.seen_ready |=
-                job.was_ready && standing < Standing::Stopping && standing != Standing::Pending;
+            if standing < Standing::Stopping && standing != Standing::Pending {
+                group.note_work(job, situation.now);
+            }
             census.replicas.push(Replica {
                 job,
                 version: of.version,
@@ -178,7 +190,8 @@ impl<'a> Census<'a> {
                 root,
                 version,
                 counts: Counts::default(),
-                seen_ready: false,
+                has_worked: false,
+                works_at: None,
             });
             self.groups.len() - 1
         })
@@ -234,9 +247,21 @@ fn groups(record: &ServiceRecord) -> Vec<Group> {
             root: version.root,
             version: version.number,
             counts: Counts::default(),
-            seen_ready: false,
+            has_worked: false,
+            works_at: None,
         })
         .collect()
+}
+
+fn earlier(known: Option<ClusterTime>, time: ClusterTime) -> Option<ClusterTime> {
+    Some(known.map_or(time, |known| known.min(time)))
+}
+
+/// When a replica that is ready becomes available: a broken one without a probe must not take the
+/// place of one that works, for the moment that it runs.
+fn mature_at(job: &JobRecord, min_ready: Millis) -> Option<ClusterTime> {
+    let since = job.ready_since?;
+    job.works_at().max(Some(since.after(min_ready)))
 }
 
 /// What a replica counts as. A life that is absent means that the host was removed.
@@ -263,7 +288,7 @@ fn standing(
         JobState::Run | JobState::Susp => match mature {
             Some(time) if time <= now => Standing::Available,
             Some(_) => Standing::Ready,
-            None if job.was_ready => Standing::Unready,
+            None if job.has_worked(now) => Standing::Unready,
             None => Standing::Running,
         },
         // Ended ones are not counted; the caller has put them aside.

@@ -98,7 +98,7 @@ fn failure(
     let backoff = &version.backoff;
     let ended = |job: &JobRecord| job.ended_at.unwrap_or_default();
     let beyond = failed.iter().find(|job| begins_step(backoff, job));
-    let was_ready = failed.iter().any(|job| job.was_ready);
+    let was_ready = failed.iter().any(|job| job.has_worked(ended(job)));
     let mut failure = Failure {
         job: last.id,
         count: u32::try_from(failed.len()).unwrap_or(u32::MAX),
@@ -115,7 +115,9 @@ fn failure(
     };
     if let Some(first) = beyond {
         let at = ended(first);
-        let free = backoff.failures == 0 && was_stable(first, settings.stable_after);
+        let free = backoff.failures == 0
+            && first.was_ready
+            && first.ready_longest >= settings.stable_after;
         failure.new_step = true;
         failure.at = at;
         failure.step = if free {
@@ -123,7 +125,7 @@ fn failure(
         } else {
             backoff.step.saturating_add(1)
         };
-        failure.crash_loop = if was_ready || group.seen_ready {
+        failure.crash_loop = if was_ready || group.has_worked {
             false
         } else {
             let window = settings.crash_window;
@@ -168,14 +170,6 @@ fn steps_within(backoff: &Backoff, at: ClusterTime, window: Millis) -> u32 {
         .filter(|time| at.since(**time) < window)
         .count();
     u32::try_from(within).unwrap_or(u32::MAX)
-}
-
-/// Whether a replica that ended had been in order for long: it was ready, and there was time for it.
-fn was_stable(job: &JobRecord, stable_after: Millis) -> bool {
-    let lived = job
-        .ended_at
-        .map_or(Millis(0), |ended| ended.since(job.submitted_at));
-    job.was_ready && lived >= stable_after
 }
 
 fn hosts(failed: &[&JobRecord]) -> Vec<String> {

@@ -19,7 +19,7 @@ enum Step {
     RunSince(ClusterTime),
 }
 
-/// Notes the first ready replica of a version, and raises limits whose step has run long enough.
+/// Notes the first replica of a version that works, and raises limits whose step has run long enough.
 pub fn observe(draft: &mut Draft<'_>, census: &Census<'_>) {
     let now = draft.situation().now;
     for (place, group) in census.groups.iter().enumerate() {
@@ -27,9 +27,11 @@ pub fn observe(draft: &mut Draft<'_>, census: &Census<'_>) {
         let Some(version) = draft.record().version(group.version) else {
             continue;
         };
-        let (number, want) = (version.number, version.want);
-        if group.seen_ready {
-            if !version.proved {
+        let (number, want, proved) = (version.number, version.want, version.proved);
+        let (limit, limit_since) = (version.dispatch_limit, version.limit_since);
+        let waits = version.backoff.waiting;
+        if group.has_worked {
+            if !proved {
                 draft.service(ServiceFact::VersionProved {
                     service,
                     version: number,
@@ -37,16 +39,19 @@ pub fn observe(draft: &mut Draft<'_>, census: &Census<'_>) {
             }
             continue;
         }
-        let Some(limit) = version.dispatch_limit else {
+        if let (Some(time), false) = (group.works_at, proved) {
+            draft.wake_at(time);
+        }
+        let Some(limit) = limit else {
             continue;
         };
-        if version.backoff.waiting {
+        if waits {
             continue;
         }
         match step(census, place) {
             Step::Empty | Step::Starting => {}
             // What was not placed within the time of a step cannot be placed, and holds nothing.
-            Step::RunSince(since) if since.max(version.limit_since).after(STEP_RUNS) <= now => {
+            Step::RunSince(since) if since.max(limit_since).after(STEP_RUNS) <= now => {
                 let next = limit.saturating_mul(2);
                 draft.service(ServiceFact::DispatchLimited {
                     service,
@@ -55,7 +60,7 @@ pub fn observe(draft: &mut Draft<'_>, census: &Census<'_>) {
                 });
             }
             Step::RunSince(since) => {
-                let end = since.max(version.limit_since).after(STEP_RUNS);
+                let end = since.max(limit_since).after(STEP_RUNS);
                 draft.wake_at(end);
             }
         }

@@ -3,6 +3,7 @@
 use xce_model::limits::{NAME_BYTES_MAX, REPLICAS_MAX, check_name};
 use xce_model::spec::{Amount, ServiceSettings, ServiceSpec};
 use xce_model::{Millis, Refusal, RefusalKind};
+use xce_replica::state::proof_time;
 
 /// Most hundredths of a share. Source: derived, all of desired once more.
 const PERCENT_MAX: u32 = 100;
@@ -27,7 +28,7 @@ pub fn check_spec(spec: &ServiceSpec) -> Result<(), Refusal> {
             "`command` is empty: a program is needed".to_owned(),
         );
     }
-    check_settings(&spec.settings)
+    check_settings(&spec.settings, proof_time(&spec.template))
 }
 
 /// Checks a desired count.
@@ -42,7 +43,7 @@ pub fn check_count(count: u32) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn check_settings(settings: &ServiceSettings) -> Result<(), Refusal> {
+fn check_settings(settings: &ServiceSettings, proof: Millis) -> Result<(), Refusal> {
     let rollout = &settings.rollout;
     let zero = |amount: Amount| matches!(amount, Amount::Count(0) | Amount::Percent(0));
     if zero(rollout.max_surge) && zero(rollout.max_unavailable) {
@@ -65,6 +66,14 @@ fn check_settings(settings: &ServiceSettings) -> Result<(), Refusal> {
         let text = format!(
             "`progress_deadline` ({}) must be longer than `min_ready` ({})",
             rollout.progress_deadline, rollout.min_ready
+        );
+        return wrong("bad_deadline", text);
+    }
+    if rollout.progress_deadline <= proof {
+        let text = format!(
+            "`progress_deadline` ({}) must be longer than {proof}, in which a replica without a \
+             readiness probe shows that it works",
+            rollout.progress_deadline
         );
         return wrong("bad_deadline", text);
     }

@@ -40,8 +40,16 @@ const BEHAVIOURS: [Behaviour; 7] = [
     Behaviour::Unplaceable,
 ];
 
+fn random_template(dice: &mut Dice, text: &str) -> xce_model::spec::Template {
+    match dice.below(2) {
+        0 => bare_template(text),
+        _ => template(text),
+    }
+}
+
 fn random_spec(dice: &mut Dice) -> xce_model::spec::ServiceSpec {
     let mut spec = spec(dice.number(8), dice.number(4), dice.number(4));
+    spec.template = random_template(dice, "v1");
     let rollout = &mut spec.settings.rollout;
     if dice.below(3) == 0 {
         rollout.max_surge = Amount::Percent(dice.number(101));
@@ -80,7 +88,8 @@ fn random_command(dice: &mut Dice, world: &mut World) {
             let text = format!("t{}", dice.below(6));
             let behaviour = BEHAVIOURS[usize::try_from(dice.below(7)).expect("small")];
             world.behave(&text, behaviour);
-            let mut command = update(&world.record, &text);
+            let template = random_template(dice, &text);
+            let mut command = update_to(&world.record, template);
             if let Command::Update { spec, .. } = &mut command
                 && dice.below(4) == 0
             {

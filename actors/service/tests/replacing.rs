@@ -3,6 +3,7 @@
 use xce_host::HostLife;
 use xce_model::{Cause, Millis};
 
+use crate::state::Outcome;
 use crate::tests::world::*;
 use crate::*;
 
@@ -125,6 +126,70 @@ fn a_version_that_becomes_ready_is_no_crash_loop() {
     let backoff = &world.record.current().backoff;
     assert!(!backoff.crash_loop);
     assert!(backoff.step >= 6, "{backoff:?}");
+}
+
+/// Without a probe every process is ready as soon as it runs: only time tells what works.
+#[test]
+fn what_fails_at_once_crash_loops_also_without_a_probe() {
+    // Whether a probe tells, how long each replica lives, and whether that is a crash loop.
+    let rows = [
+        (true, 10, false),
+        (false, 0, true),
+        (false, 10, true),
+        (false, 999, true),
+        (false, 1_000, false),
+        (false, 1_500, false),
+    ];
+    for (probed, lives, expected) in rows {
+        let mut spec = spec(3, 1, 0);
+        if !probed {
+            spec.template = bare_template("v1");
+        }
+        let mut world = World::new(&spec);
+        world.behave("v1", Behaviour::ReadyThenCrash(lives));
+        world.run_for(120_000);
+        let version = world.record.current();
+        let told = format!("{probed} {lives}: {}", world.explain());
+        assert_eq!(version.backoff.crash_loop, expected, "{told}");
+        assert_eq!(
+            world.condition() == Condition::CrashLoop,
+            expected,
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn a_crash_loop_without_a_probe_makes_few_jobs_and_ends_when_all_is_well() {
+    let mut spec = spec(5, 1, 0);
+    spec.template = bare_template("v1");
+    let mut world = World::new(&spec);
+    world.behave("v1", Behaviour::ReadyThenCrash(10));
+    world.run_for(60_000);
+    assert_eq!(world.condition(), Condition::CrashLoop);
+    assert_eq!(world.record.current().outcome, Outcome::Rolling);
+    assert!(!world.record.current().proved);
+    let ran = world.jobs.iter().filter(|job| job.run > 0).count();
+    assert!(ran <= 5, "one process a step: {ran}");
+    // A limit of one process holds until one has run for a second; then all start.
+    world.behave("v1", Behaviour::Ready(0));
+    world.run_for(400_000);
+    assert_eq!(world.condition(), Condition::Steady, "{}", world.explain());
+    assert_eq!(world.record.current().outcome, Outcome::Completed);
+    // What worked and fails at once from now on is a crash loop again.
+    world.behave("v1", Behaviour::ReadyThenCrash(10));
+    for number in 1..=world.jobs.len() as u64 {
+        if world.job(number).state == xce_model::JobState::Run {
+            world.end(number, Cause::Exited);
+        }
+    }
+    world.run_for(120_000);
+    assert_eq!(
+        world.condition(),
+        Condition::CrashLoop,
+        "{}",
+        world.explain()
+    );
 }
 
 #[test]

@@ -22,7 +22,8 @@ pub enum Behaviour {
     NeverReady,
     /// Ends with code 1 this long after the start, and was never ready.
     Crash(u64),
-    /// Ready at once, and ends with code 1 this long after the start.
+    /// Ready at once, as everything without a probe is, and ends with code 1 this long after the
+    /// start.
     ReadyThenCrash(u64),
     /// No host takes it.
     Unplaceable,
@@ -79,8 +80,26 @@ pub fn author() -> Author {
     }
 }
 
-/// A template that differs by its command; the text names its behaviour.
+/// A template that differs by its command; the text names its behaviour. A probe tells when it is
+/// ready.
 pub fn template(text: &str) -> Template {
+    let probe = Probe {
+        action: ProbeAction::Exec {
+            command: vec!["probe".to_owned()],
+        },
+        initial_delay: Millis(0),
+        period: Millis::seconds(10),
+        timeout: Millis::seconds(1),
+        success_threshold: 1,
+        failure_threshold: 3,
+    };
+    let mut template = bare_template(text);
+    template.probes.readiness = Some(probe);
+    template
+}
+
+/// As [`template`], without a probe: ready as soon as it runs.
+pub fn bare_template(text: &str) -> Template {
     Template {
         command: vec![text.to_owned()],
         env: Vec::new(),
@@ -220,8 +239,9 @@ impl World {
         format!("{}: {}", explanation.reason(), explanation.line())
     }
 
-    /// One decision and its commit; whether it had facts.
-    fn decide(&mut self, event: Event) -> Result<(bool, Answer), Refusal> {
+    /// One decision and its commit; whether it had facts, and what a command is answered. What a
+    /// decision with facts answers is read by its `Debug` alone: only a receipt would release it.
+    fn decide(&mut self, event: Event) -> Result<(bool, String), Refusal> {
         let named = matches!(&event, Event::Command(..));
         let before = self.with_situation(|situation| Census::take(&self.record, situation).total());
         let decision = self.with_situation(|situation| decide(situation, event.clone()))?;
@@ -230,18 +250,17 @@ impl World {
             decision, again,
             "the same situation gives the same decision"
         );
-        let (changes, pending) = decision.into_facts();
-        let (effects, answer) = pending.release(&Receipt(self.lsn));
-        for Effect::WakeAt(time) in effects {
-            assert!(
-                time.0 > self.now || !changes.is_empty(),
-                "a wake lies ahead"
-            );
-            self.wake = Some(time.0);
-        }
-        if changes.is_empty() {
-            return Ok((false, answer));
-        }
+        let (changes, pending) = match decision.release_empty() {
+            Ok((effects, answer)) => {
+                self.wake_by(&effects);
+                return Ok((false, format!("{answer:?}")));
+            }
+            Err(decision) => decision.into_facts(),
+        };
+        let answer = match named {
+            true => format!("{pending:?}"),
+            false => String::new(),
+        };
         self.lsn += 1;
         for change in changes {
             self.apply(change);
@@ -251,6 +270,13 @@ impl World {
         }
         self.check();
         Ok((true, answer))
+    }
+
+    fn wake_by(&mut self, effects: &[Effect]) {
+        for Effect::WakeAt(time) in effects {
+            assert!(time.0 > self.now, "a wake lies ahead");
+            self.wake = Some(time.0);
+        }
     }
 
     fn check_available(&self, before: u32) {
@@ -425,7 +451,7 @@ impl World {
         self.decide(Event::Changed).expect("not refused").0
     }
 
-    pub fn command(&mut self, command: Command) -> Result<Answer, Refusal> {
+    pub fn command(&mut self, command: Command) -> Result<String, Refusal> {
         let event = Event::Command(Box::new(command), author());
         let answer = self.decide(event)?.1;
         self.settle();
@@ -433,7 +459,7 @@ impl World {
     }
 
     /// A command that is accepted, and its first decision only.
-    pub fn command_once(&mut self, command: Command) -> Answer {
+    pub fn command_once(&mut self, command: Command) -> String {
         let event = Event::Command(Box::new(command), author());
         self.decide(event).expect("not refused").1
     }
@@ -732,25 +758,22 @@ impl World {
 
 /// An update to another template that keeps the rest.
 pub fn update(record: &ServiceRecord, text: &str) -> Command {
+    update_to(record, template(text))
+}
+
+/// As [`update`], to any template.
+pub fn update_to(record: &ServiceRecord, template: Template) -> Command {
     let spec = ServiceSpec {
         name: record.name.clone(),
         project: record.project.clone(),
         queue: "normal".to_owned(),
         profile: record.profile.clone(),
         replicas: None,
-        template: template(text),
+        template,
         settings: record.settings.clone(),
     };
     Command::Update {
         spec: Box::new(spec),
         take_count: false,
-    }
-}
-
-struct Receipt(Lsn);
-
-impl decision::DurableReceipt for Receipt {
-    fn lsn(&self) -> Lsn {
-        self.0
     }
 }
