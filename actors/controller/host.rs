@@ -1,5 +1,8 @@
 //! A host's actor: the worker's connection, its beats and its facts, and what it is ordered.
 
+mod command;
+mod reach;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,15 +13,15 @@ use xce_ledger::{Fact, Precondition};
 use xce_link::{CloseCode, Route};
 use xce_model::{JobId, Lsn, Millis, Refusal, RefusalKind};
 use xce_replica::wire::{Order, Orders, Output, ReadOutput, Reports};
-use xce_runtime::{Context, Crash, Entity, Key, Reply, Timer, Trigger, View};
-use xce_session::wire::Accepted;
+use xce_runtime::{Context, Crash, Entity, Reply, Timer, Trigger, View};
 use xce_session::worker_wire::ToWorker;
 
 use crate::connections::Connection;
-use crate::control::{CommitError, Control, outcome_unknown};
-use crate::job::DECISIONS_MAX;
-use crate::reading::jobs_on;
+use crate::control::{CommitError, Control};
 use crate::{joining, losing, orders, reports};
+
+pub use command::{Asked, Command};
+pub use reach::{address, connect, ensure, order, release, send_order};
 
 /// Questions to one worker that may wait. Source: derived; 64 clients that follow a job's output.
 const QUESTIONS_MAX: usize = 64;
@@ -53,29 +56,6 @@ pub enum Message {
     Read(Box<(ReadOutput, Reply<Result<Output, Refusal>>)>),
     /// A command of an operator.
     Command(Box<Asked>),
-}
-
-/// A command of an operator.
-pub struct Asked {
-    /// What is wanted.
-    pub command: Command,
-    /// Who wants it.
-    pub principal: String,
-    /// Its name for ever.
-    pub operation: Option<xce_ledger::Operation>,
-    /// Where the answer goes.
-    pub reply: Reply<Result<Accepted, Refusal>>,
-}
-
-/// What an operator may want of a host.
-#[derive(Debug, Clone)]
-pub enum Command {
-    /// Take no new jobs.
-    Close(String),
-    /// Take new jobs again.
-    Reopen,
-    /// Forget it.
-    Remove,
 }
 
 /// What one incarnation knows.
@@ -361,175 +341,4 @@ impl Host {
             Err(error) => reply.send(Err(error.refusal())),
         }
     }
-
-    async fn command(&self, asked: Asked) -> Result<(), Crash> {
-        let Asked {
-            command,
-            principal,
-            operation,
-            reply,
-        } = asked;
-        for _ in 0..DECISIONS_MAX {
-            let view = self.control.view();
-            let decided = match view.host(&self.name) {
-                None => Err(Refusal::not_found("host", &self.name)),
-                Some(host) => decide_command(host, &view, &command, &principal)
-                    .map(|(fact, text)| (Self::unchanged(host), fact, text)),
-            };
-            let (condition, fact, text) = match decided {
-                Ok(decided) => decided,
-                Err(refusal) => {
-                    reply.send(Err(refusal));
-                    return Ok(());
-                }
-            };
-            let group = self
-                .control
-                .group("host command")
-                .on_behalf(&principal, operation);
-            let group = group.given(condition).with(fact);
-            match self.control.commit(&group).await {
-                Ok(committed) => {
-                    let ids = vec![self.name.clone()];
-                    reply.send(Ok(Accepted {
-                        lsn: committed.answer.lsn,
-                        ids,
-                        text,
-                    }));
-                    return Ok(());
-                }
-                Err(CommitError::Stale(_)) => {}
-                Err(CommitError::Refused(refusal)) => {
-                    reply.send(Err(refusal));
-                    return Ok(());
-                }
-                Err(CommitError::Unknown) => {
-                    reply.send(Err(outcome_unknown()));
-                    return Err(CommitError::Unknown.into());
-                }
-            }
-        }
-        let text = format!(
-            "host {} changed faster than the command could be decided",
-            self.name
-        );
-        reply.send(Err(Refusal::new(RefusalKind::Unavailable, "busy", text)));
-        Ok(())
-    }
-}
-
-fn decide_command(
-    host: &HostRecord,
-    view: &xce_ledger::View,
-    command: &Command,
-    principal: &str,
-) -> Result<(HostFact, String), Refusal> {
-    let name = host.inventory.name.clone();
-    let by = principal.to_owned();
-    match command {
-        Command::Close(reason) => {
-            let text = format!("host {name} takes no new jobs");
-            Ok((
-                HostFact::Closed {
-                    host: name,
-                    reason: reason.clone(),
-                    by,
-                },
-                text,
-            ))
-        }
-        Command::Reopen => {
-            let text = format!("host {name} takes new jobs");
-            Ok((HostFact::Opened { host: name, by }, text))
-        }
-        Command::Remove => {
-            let jobs = jobs_on(view, &name).count();
-            if host.life == xce_host::HostLife::Up || jobs > 0 {
-                let text = format!(
-                    "host {name} is {} and holds {jobs} jobs; only a host that is lost or away \
-                     and holds none can be removed",
-                    host.life.word()
-                );
-                return Err(Refusal::refused("host_in_use", text));
-            }
-            let text = format!("host {name} is forgotten");
-            Ok((HostFact::Removed { host: name }, text))
-        }
-    }
-}
-
-fn key(name: &str) -> Key {
-    Key::new(Host::KIND, name)
-}
-
-/// Makes sure that a host's actor lives.
-pub fn ensure(control: &Arc<Control>, name: &str) {
-    let host = Host {
-        control: Arc::clone(control),
-        name: name.to_owned(),
-    };
-    // One that exists is what is wanted; at the end of the node nothing is.
-    drop(control.hosts.spawn(key(name), None, host));
-}
-
-/// Lets a host's actor go.
-pub fn release(control: &Control, name: &str) {
-    // One that does not exist needs nothing.
-    drop(control.hosts.stop(&key(name)));
-}
-
-/// The address of a host's actor.
-pub fn address(control: &Control, name: &str) -> Option<xce_runtime::Address<Message>> {
-    control.hosts.address(&key(name))
-}
-
-/// Tells a host's actor that its worker has to be told of jobs.
-pub fn order(control: &Control, name: &str, jobs: Vec<JobId>) {
-    // One that is down sends everything when it starts; one that is overloaded must do the same.
-    let delivered =
-        address(control, name).is_some_and(|host| host.cast(Message::Order(jobs)).is_ok());
-    if !delivered && let Some(connection) = control.connections.get(name) {
-        connection
-            .peer
-            .close(CloseCode::SlowPeer, "orders did not fit; join again");
-    }
-}
-
-/// Sends one order that follows from no state.
-///
-/// # Errors
-/// `host_unreachable` where the host's actor cannot take it.
-pub fn send_order(control: &Control, name: &str, order: Order) -> Result<(), Refusal> {
-    let delivered = address(control, name)
-        .is_some_and(|host| host.cast(Message::Send(Box::new(order))).is_ok());
-    if delivered && control.connections.get(name).is_some() {
-        return Ok(());
-    }
-    let text = format!("host {name} does not answer");
-    Err(Refusal::new(
-        RefusalKind::Unavailable,
-        "host_unreachable",
-        text,
-    ))
-}
-
-/// Gives a host's actor, which is started where need be, the connection of its worker.
-pub fn connect(control: &Arc<Control>, name: &str, connection: Arc<Connection>) {
-    let (control, name) = (Arc::clone(control), name.to_owned());
-    xce_runtime::Task::spawn(async move {
-        ensure(&control, &name);
-        let deadline = tokio::time::Instant::now() + crate::job::COMMAND_WITHIN;
-        while tokio::time::Instant::now() < deadline {
-            let host = address(&control, &name);
-            let told = host.map(|host| host.cast(Message::Connected(Arc::clone(&connection))));
-            if let Some(Ok(())) = told {
-                return;
-            }
-            tokio::time::sleep(crate::control::RESTART_PAUSE).await;
-        }
-        connection
-            .peer
-            .close(CloseCode::Refused, "the host's actor could not be reached");
-    })
-    .detach();
 }

@@ -130,6 +130,10 @@ impl Job {
                 }));
                 return Ok(());
             }
+            let ended = facts
+                .iter()
+                .any(|fact| matches!(fact, Fact::Job(JobFact::Ended { .. })));
+            let done = if ended { "ended" } else { past(command) };
             let mut group: Group = self
                 .control
                 .group(command.verb())
@@ -141,7 +145,7 @@ impl Job {
                     reply.send(Ok(Accepted {
                         lsn: committed.answer.lsn,
                         ids: vec![self.id.to_string()],
-                        text: format!("job {}: {}", self.id, past(command)),
+                        text: format!("job {}: {}", self.id, done),
                     }));
                     return Ok(());
                 }

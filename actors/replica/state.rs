@@ -241,6 +241,8 @@ impl JobRecord {
         self.ready_longest = Millis(0);
         self.probe_text.clear();
         self.stop = None;
+        self.exit = None;
+        self.stderr.clear();
         self.started = None;
         self.ended = None;
     }

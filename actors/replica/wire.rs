@@ -67,6 +67,11 @@ pub enum Want {
     Suspend,
     /// Let them go on.
     Resume,
+    /// Send its processes a signal; nothing else follows from it.
+    Signal {
+        /// Number of the signal.
+        signal: i32,
+    },
     /// Start it anew in place now; a manual restart does not count.
     Restart,
 }

@@ -253,6 +253,7 @@ impl HostAgent {
             }
             Action::Suspend(run) => tell(run, RunMessage::Suspend),
             Action::Resume(run) => tell(run, RunMessage::Resume),
+            Action::Signal(run, signal) => tell(run, RunMessage::Signal(signal)),
             Action::Restart(run) => tell(run, RunMessage::Restart),
             Action::Report(run, what) => {
                 self.station.report(run, 1, what);

@@ -37,6 +37,8 @@ pub enum RunMessage {
     Suspend,
     /// They are to go on.
     Resume,
+    /// Its processes are to be sent a signal.
+    Signal(i32),
     /// It is to start anew in place.
     Restart,
     /// The controller has named every wanted run.
@@ -307,6 +309,7 @@ impl Entity for RunActor {
             RunMessage::Stop(cause) => self.feed(context, state, Input::Stop(cause)),
             RunMessage::Suspend => self.feed(context, state, Input::Suspend),
             RunMessage::Resume => self.feed(context, state, Input::Resume),
+            RunMessage::Signal(signal) => self.ask(context, state, Request::Signal(signal)),
             RunMessage::Restart => self.feed(context, state, Input::Restart),
             RunMessage::Resynced => self.feed(context, state, Input::Resynced),
             RunMessage::Shim(start, event) => {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use xce_ledger::{Created, Precondition, View};
 use xce_model::limits::{ARRAY_ELEMENTS_MAX, check_name};
 use xce_model::spec::JobSpec;
-use xce_model::{Cause, JobId, Refusal, RefusalKind, Run};
+use xce_model::{Cause, JobId, JobState, Refusal, RefusalKind, Run};
 use xce_replica::rules::Command;
 use xce_replica::view::JobView;
-use xce_replica::wire::{Output, ReadOutput, RunId};
+use xce_replica::wire::{Order, Output, ReadOutput, RunId, Want};
 use xce_replica::{JobFact, JobRecord};
 use xce_runtime::CallError;
 use xce_session::wire::{Accepted, AskJob, JobFilter, Reply};
@@ -19,6 +19,8 @@ use crate::{checking, host, job, views};
 
 /// Most rows of one answer. Source: derived; some 600 bytes a row stay far below one frame.
 const ROWS_MAX: usize = 5000;
+/// Highest signal. Source: signal(7), SIGRTMAX.
+const SIGNAL_MAX: i32 = 64;
 /// Most bytes of output in one answer. Source: design section 15, far below one frame.
 const OUTPUT_BYTES_MAX: u32 = 1 << 20;
 
@@ -27,7 +29,11 @@ pub async fn answer(caller: &Caller<'_>, ask: AskJob) -> Result<Reply, Refusal> 
         AskJob::Submit(spec) => submit(caller, *spec).await,
         AskJob::List(filter) => Ok(list(caller, &filter)),
         AskJob::Show(id) => show(caller, id),
-        AskJob::Kill { jobs, .. } => {
+        AskJob::Kill {
+            jobs,
+            signal: Some(signal),
+        } => send_signal(caller, &jobs, signal),
+        AskJob::Kill { jobs, signal: None } => {
             let cause = Cause::TermOwner;
             commands(caller, &jobs, Command::Kill(cause)).await
         }
@@ -108,6 +114,51 @@ fn check(caller: &Caller<'_>, spec: &JobSpec) -> Result<(), Refusal> {
         }
     }
     checking::template(caller.principal, &spec.template)
+}
+
+/// Sends a signal to running jobs, and to the running elements of arrays; nothing is committed, since
+/// what comes of it is the job's own affair.
+fn send_signal(caller: &Caller<'_>, jobs: &[JobId], signal: i32) -> Result<Reply, Refusal> {
+    if !(1..=SIGNAL_MAX).contains(&signal) {
+        let text = format!("{signal} is no signal: allowed are 1 to {SIGNAL_MAX}");
+        return Err(Refusal::new(RefusalKind::Usage, "bad_signal", text));
+    }
+    let view = caller.control.view();
+    let mut done = Accepted {
+        lsn: view.lsn(),
+        ..Accepted::default()
+    };
+    for id in jobs {
+        let whole = view.array(id.number).filter(|_| !id.is_element()).is_some();
+        let mut targets: Vec<&Arc<JobRecord>> = match (whole, view.job(*id)) {
+            (true, _) => elements_of(&view, id.number).collect(),
+            (false, Some(job)) => vec![job],
+            (false, None) => return Err(Refusal::not_found("job", id)),
+        };
+        targets.retain(|job| matches!(job.state, JobState::Run | JobState::Susp));
+        if targets.is_empty() {
+            let text = format!("job {id} does not run, so there is nothing to send a signal to");
+            return Err(Refusal::refused("wrong_state", text));
+        }
+        for job in targets {
+            let run = RunId {
+                job: job.id,
+                run: job.run,
+            };
+            let order = Order {
+                run,
+                want: Want::Signal { signal },
+            };
+            host::send_order(
+                caller.control,
+                job.host.as_deref().unwrap_or_default(),
+                order,
+            )?;
+            done.ids.push(job.id.to_string());
+        }
+    }
+    done.text = format!("signal {signal} is sent to job {}", done.ids.join(", "));
+    Ok(Reply::Accepted(done))
 }
 
 /// Gives a command to each job; the first refusal ends it, and names what was done before.

@@ -31,6 +31,8 @@ pub enum Action {
     Suspend(RunId),
     /// Tell the run to let them go on.
     Resume(RunId),
+    /// Send the run's processes a signal.
+    Signal(RunId, i32),
     /// Tell the run to start anew in place.
     Restart(RunId),
     /// Report this of a run that does not live here.
@@ -53,6 +55,9 @@ pub fn decide(order: Order, known: Known, leaving: bool) -> Action {
         (Want::Stop { cause }, Known::Live) => Action::Stop(run, cause),
         (Want::Suspend, Known::Live) => Action::Suspend(run),
         (Want::Resume, Known::Live) => Action::Resume(run),
+        (Want::Signal { signal }, Known::Live) => Action::Signal(run, signal),
+        // A signal is for who runs; one that comes too late concerns nobody.
+        (Want::Signal { .. }, Known::Ended | Known::Unknown) => Action::Nothing,
         (Want::Restart, Known::Live) => Action::Restart(run),
         (Want::Start(_), Known::Ended) => lost(run, "it ended here before"),
         (
@@ -152,6 +157,7 @@ mod tests {
             Action::Stop(..) => 'T',
             Action::Suspend(_) => 'u',
             Action::Resume(_) => 'r',
+            Action::Signal(..) => 's',
             Action::Restart(_) => 'R',
             Action::Report(_, Happened::Ended { .. }) => 'L',
             Action::Report(..) => 'F',
@@ -160,7 +166,7 @@ mod tests {
 
     #[test]
     fn each_order_has_one_meaning_for_each_state() {
-        let wants: [(Want, &str); 6] = [
+        let wants: [(Want, &str); 7] = [
             // live, end waits, ended, unknown; and unknown while leaving
             (Want::Start(spec(run(1))), "..LS."),
             (Want::Keep(spec(run(1))), "..LLL"),
@@ -172,6 +178,7 @@ mod tests {
             ),
             (Want::Suspend, "u.LLL"),
             (Want::Resume, "r.LLL"),
+            (Want::Signal { signal: 10 }, "s...."),
             (Want::Restart, "R.LLL"),
         ];
         for (want, expected) in wants {

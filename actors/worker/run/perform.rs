@@ -116,7 +116,12 @@ impl RunActor {
         state.tasks.push(Task::spawn(work));
     }
 
-    fn ask(&self, context: &Context<RunMessage>, state: &mut RunActorState, request: Request) {
+    pub(super) fn ask(
+        &self,
+        context: &Context<RunMessage>,
+        state: &mut RunActorState,
+        request: Request,
+    ) {
         let start = state.core.start();
         let dir = launch::start_dir(&state.run_dir, start);
         let (address, run) = (context.address().clone(), self.spec.run);
@@ -183,7 +188,9 @@ impl RunActor {
             Role::Readiness => &probes.readiness,
             Role::Liveness => &probes.liveness,
         };
-        let Some(probe) = probe.clone() else { return };
+        let Some(probe) = probe.as_deref().cloned() else {
+            return;
+        };
         let environment = launch::environment(&self.station, &self.spec, "");
         let work_dir = launch::work_dir(&self.spec, &state.run_dir, &environment);
         let around = Arc::new(Surroundings {

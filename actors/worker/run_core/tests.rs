@@ -355,9 +355,9 @@ fn nothing_starts_in_place_before_the_controller_has_spoken() {
 fn probes_follow_each_other_and_decide() {
     let mut spec = replica(RestartMode::Always);
     spec.template.probes = Probes {
-        startup: Some(probe()),
-        readiness: Some(probe()),
-        liveness: Some(probe()),
+        startup: Some(Box::new(probe())),
+        readiness: Some(Box::new(probe())),
+        liveness: Some(Box::new(probe())),
     };
     let mut core = core(&spec);
     core.handle(Input::Begin, 0);
@@ -419,7 +419,7 @@ fn probes_follow_each_other_and_decide() {
 #[test]
 fn an_adopted_replica_goes_on_with_its_verdict() {
     let mut spec = replica(RestartMode::Always);
-    spec.template.probes.readiness = Some(probe());
+    spec.template.probes.readiness = Some(Box::new(probe()));
     let mut before = running(&spec);
     let good = Input::Probe {
         start: 1,
@@ -517,7 +517,7 @@ proptest! {
         resynced: bool,
     ) {
         let mut spec = replica(RestartMode::Always);
-        spec.template.probes.liveness = Some(probe());
+        spec.template.probes.liveness = Some(Box::new(probe()));
         let mut core = RunCore::new(&spec, Memory::default(), resynced, Millis(KILL_BUDGET_MS));
         let (mut now, mut ends, mut launched) = (0, 0, Vec::new());
         for (input, wait) in inputs {

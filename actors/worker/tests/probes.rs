@@ -28,7 +28,8 @@ async fn readiness_follows_an_exec_probe_in_the_jobs_directory() {
     let world = World::joined().await;
     let controller = world.controller();
     let mut spec = replica(1, "sleep 1000");
-    spec.template.probes.readiness = Some(exec("test -e ready && test $XCE_SERVICE = web"));
+    spec.template.probes.readiness =
+        Some(Box::new(exec("test -e ready && test $XCE_SERVICE = web")));
     controller.want(run(1), Want::Start(Box::new(spec)));
     controller.happened(run(1), "not ready", is_not_ready).await;
     assert_eq!(controller.count(run(1), |what| *what == Happened::Ready), 0);
@@ -90,7 +91,7 @@ async fn tcp_and_http_probes_reach_a_listener() {
     ] {
         let mut spec = replica(number, "sleep 1000");
         spec.ports = vec![("web".to_owned(), port)];
-        spec.template.probes.readiness = Some(Probe { action, ..exec("") });
+        spec.template.probes.readiness = Some(Box::new(Probe { action, ..exec("") }));
         controller.want(run(number), Want::Start(Box::new(spec)));
         if good {
             controller
@@ -116,14 +117,14 @@ async fn a_program_that_is_not_there_is_neither_good_nor_bad() {
         command: vec!["/no/such/probe".to_owned()],
     };
     let mut spec = replica(1, "sleep 1000");
-    spec.template.probes.readiness = Some(Probe {
+    spec.template.probes.readiness = Some(Box::new(Probe {
         action: missing.clone(),
         ..exec("")
-    });
-    spec.template.probes.liveness = Some(Probe {
+    }));
+    spec.template.probes.liveness = Some(Box::new(Probe {
         action: missing,
         ..exec("")
-    });
+    }));
     controller.want(run(1), Want::Start(Box::new(spec)));
     let report = controller.happened(run(1), "not ready", is_not_ready).await;
     let Happened::NotReady { text } = report.what else {
@@ -141,7 +142,7 @@ async fn a_failed_liveness_probe_restarts_in_place() {
     let world = World::joined().await;
     let controller = world.controller();
     let mut spec = replica(1, "trap 'exit 0' TERM; while :; do sleep 0.05; done");
-    spec.template.probes.liveness = Some(exec("! test -e sick"));
+    spec.template.probes.liveness = Some(Box::new(exec("! test -e sick")));
     controller.want(run(1), Want::Start(Box::new(spec)));
     controller
         .happened(run(1), "ready", |what| *what == Happened::Ready)
@@ -162,10 +163,10 @@ async fn a_hanging_probe_is_killed_with_its_group() {
     let controller = world.controller();
     let mut spec = replica(1, "sleep 1000");
     let probe = exec("yes & echo $$ >> pids; sleep 1000");
-    spec.template.probes.readiness = Some(Probe {
+    spec.template.probes.readiness = Some(Box::new(Probe {
         timeout: Millis(100),
         ..probe
-    });
+    }));
     controller.want(run(1), Want::Start(Box::new(spec)));
     controller.happened(run(1), "not ready", is_not_ready).await;
     let pids = std::fs::read_to_string(world.state().join("runs/1-1/work/pids")).unwrap();
