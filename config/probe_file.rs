@@ -41,7 +41,7 @@ pub(crate) fn probes(root: &Section<'_>, ports: &[PortSpec]) -> Probes {
     };
     let probe = |role: &str, successes_fixed: bool| {
         let section = section.field(role)?.section(PROBE)?;
-        self::probe(&section, ports, successes_fixed)
+        self::probe(&section, ports, successes_fixed).map(Box::new)
     };
     Probes {
         startup: probe("startup", true),

@@ -30,7 +30,7 @@ pub(crate) const JOB_FACT: Shape = Shape {
     name: "job fact",
     version: 1,
     min_reader: 1,
-    fingerprint: 0x87fe_8228,
+    fingerprint: 0x7225_af5a,
 };
 pub(crate) const HOST_FACT: Shape = Shape {
     kind: 17,
@@ -44,7 +44,7 @@ pub(crate) const SERVICE_FACT: Shape = Shape {
     name: "service fact",
     version: 1,
     min_reader: 1,
-    fingerprint: 0x3a20_459b,
+    fingerprint: 0x6754_ba02,
 };
 pub(crate) const SESSION_FACT: Shape = Shape {
     kind: 19,

@@ -24,7 +24,7 @@ use crate::rows::{
 use crate::view::View;
 
 pub(crate) const META: Shape = shape(64, "snapshot head", 0x9151_b884);
-pub(crate) const SPEC: Shape = shape(65, "specification", 0xe442_eda3);
+pub(crate) const SPEC: Shape = shape(65, "specification", 0x6797_d5b3);
 pub(crate) const SERVICE: Shape = shape(66, "service", 0x2ec2_c636);
 pub(crate) const JOB: Shape = shape(67, "job", 0xb475_d4cc);
 pub(crate) const ARRAY: Shape = shape(68, "array", 0xfeaa_b892);

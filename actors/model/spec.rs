@@ -101,7 +101,7 @@ pub struct PortSpec {
     pub port: Option<u16>,
 }
 
-/// Probes by role.
+/// Probes by role; boxed, since most jobs have none and every job has its template.
 #[derive(
     Debug,
     Clone,
@@ -116,11 +116,11 @@ pub struct PortSpec {
 )]
 pub struct Probes {
     /// Must succeed once before the others start.
-    pub startup: Option<Probe>,
+    pub startup: Option<Box<Probe>>,
     /// Decides whether the replica takes work.
-    pub readiness: Option<Probe>,
+    pub readiness: Option<Box<Probe>>,
     /// Decides whether the replica is restarted.
-    pub liveness: Option<Probe>,
+    pub liveness: Option<Box<Probe>>,
 }
 
 /// One probe.

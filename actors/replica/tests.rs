@@ -306,7 +306,7 @@ fn what_worked_is_told_by_a_probe_or_by_time() {
                     success_threshold: 1,
                     failure_threshold: 1,
                 };
-                Arc::make_mut(&mut job.spec).template.probes.startup = Some(probe);
+                Arc::make_mut(&mut job.spec).template.probes.startup = Some(Box::new(probe));
             }
             place(&mut job, "w1");
             hear(&mut job, "w1", &report(1, 1, Happened::Started { pid: 3 }));

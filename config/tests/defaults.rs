@@ -137,7 +137,7 @@ fn the_example_of_a_web_service_means_what_it_says() {
         name: "http".to_owned(),
         port: None,
     }];
-    wanted.template.probes.readiness = Some(Probe {
+    wanted.template.probes.readiness = Some(Box::new(Probe {
         action: ProbeAction::Http {
             port: "http".to_owned(),
             host: "127.0.0.1".to_owned(),
@@ -151,7 +151,7 @@ fn the_example_of_a_web_service_means_what_it_says() {
         timeout: Millis(1000),
         success_threshold: 1,
         failure_threshold: 3,
-    });
+    }));
     assert_eq!(spec, wanted);
 }
 
@@ -285,16 +285,16 @@ fn every_field_of_a_file_arrives() {
                 port: Some(8080),
             }],
             probes: Probes {
-                startup: Some(probe(tcp, Millis(10_000), 30)),
-                readiness: Some(Probe {
+                startup: Some(Box::new(probe(tcp, Millis(10_000), 30))),
+                readiness: Some(Box::new(Probe {
                     action: http,
                     initial_delay: Millis(1000),
                     period: Millis(2000),
                     timeout: Millis(3000),
                     success_threshold: 2,
                     failure_threshold: 4,
-                }),
-                liveness: Some(probe(exec, Millis(10_000), 3)),
+                })),
+                liveness: Some(Box::new(probe(exec, Millis(10_000), 3))),
             },
             restart: RestartPolicy {
                 mode: RestartMode::OnFailure,

@@ -64,21 +64,21 @@ pub(super) fn template() -> Template {
             },
         ],
         probes: Probes {
-            startup: Some(probe(ProbeAction::Exec {
+            startup: Some(Box::new(probe(ProbeAction::Exec {
                 command: vec!["check".into()],
-            })),
-            readiness: Some(probe(ProbeAction::Http {
+            }))),
+            readiness: Some(Box::new(probe(ProbeAction::Http {
                 port: "http".into(),
                 host: "127.0.0.1".into(),
                 path: "/".into(),
                 status_min: 200,
                 status_max: 399,
                 headers: vec![("a".into(), "b".into())],
-            })),
-            liveness: Some(probe(ProbeAction::Tcp {
+            }))),
+            liveness: Some(Box::new(probe(ProbeAction::Tcp {
                 port: "free".into(),
                 host: "127.0.0.2".into(),
-            })),
+            }))),
         },
         restart: RestartPolicy {
             mode: RestartMode::OnFailure,

@@ -94,7 +94,7 @@ pub fn template(text: &str) -> Template {
         failure_threshold: 3,
     };
     let mut template = bare_template(text);
-    template.probes.readiness = Some(probe);
+    template.probes.readiness = Some(Box::new(probe));
     template
 }
 
