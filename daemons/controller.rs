@@ -20,7 +20,8 @@ pub fn run(arguments: &Daemon) -> anyhow::Result<ExitCode> {
     let config: ControllerConfig = xce_config::load(&home, &arguments.sources())?;
     xce_config::logging::start(&config.log, std::env::var("XCE_LOG").ok().as_deref())?;
     let settings = settings(&config)?;
-    crate::runtime()?.block_on(async {
+    let runtime = crate::runtime()?;
+    let outcome = runtime.block_on(async {
         let controller = xce_controller::start(settings, |text| {
             // Nothing may be acknowledged any more: the process ends at once.
             eprintln!("xced controller: {text}");
@@ -43,7 +44,10 @@ pub fn run(arguments: &Daemon) -> anyhow::Result<ExitCode> {
             None => Ok(ExitCode::SUCCESS),
             Some(why) => Err(anyhow::anyhow!("the controller ended: {why}")),
         }
-    })
+    });
+    // The wait for the supervisor's word blocks a thread that would hold up an orderly end for ever.
+    runtime.shutdown_background();
+    outcome
 }
 
 fn settings(config: &ControllerConfig) -> anyhow::Result<Settings> {

@@ -10,6 +10,10 @@ use xce_worker::Settings;
 use crate::Daemon;
 use crate::lifeline::{self, Ready, Stop};
 
+/// Size at which a run's stdout and stderr are rotated, each with one old part kept.
+/// Source: chosen; a hundred chatty jobs fill some 25 GiB at most.
+const OUTPUT_BYTES_MAX: u64 = 128 << 20;
+
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -27,7 +31,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     xce_config::logging::start(&config.log, std::env::var("XCE_LOG").ok().as_deref())?;
     let settings = settings(&config)?;
     let group = settings.cgroup_parent.clone();
-    crate::runtime()?.block_on(async {
+    let runtime = crate::runtime()?;
+    let outcome = runtime.block_on(async {
         let worker = xce_worker::start(settings).await?;
         tracing::info!(name = %config.name, incarnation = %worker.incarnation(), "worker ready");
         if daemon.lifeline {
@@ -50,7 +55,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                 Err(anyhow::anyhow!("the worker ended: {why}"))
             }
         }
-    })
+    });
+    // The wait for the supervisor's word blocks a thread that would hold up an orderly end for ever.
+    runtime.shutdown_background();
+    outcome
 }
 
 fn settings(config: &WorkerConfig) -> anyhow::Result<Settings> {
@@ -68,6 +76,7 @@ fn settings(config: &WorkerConfig) -> anyhow::Result<Settings> {
         .collect::<anyhow::Result<Vec<_>>>()?;
     let (state_dir, identity_dir) = (config.state_dir.clone(), config.identity_dir.clone());
     Ok(Settings {
+        output_bytes_max: Some(OUTPUT_BYTES_MAX),
         cgroup_parent: cgroup_parent(config),
         cpus: config.cpus,
         memory: config.memory,

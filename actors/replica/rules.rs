@@ -59,7 +59,7 @@ pub fn decide_command(
         Command::Kill(cause) => Ok(kill(job, cause, wall)),
         Command::Hold => hold(job),
         Command::Release => release(job),
-        Command::Requeue => Ok(requeue(job, now)),
+        Command::Requeue => requeue(job, now),
         // The processes are the worker's: the order is an effect, its report the fact.
         Command::Suspend => match job.state {
             JobState::Run | JobState::Susp => Ok(Vec::new()),
@@ -145,9 +145,16 @@ fn release(job: &JobRecord) -> Result<Vec<JobFact>, Refusal> {
     }
 }
 
-fn requeue(job: &JobRecord, now: ClusterTime) -> Vec<JobFact> {
-    match job.state {
-        JobState::Pend | JobState::Held => Vec::new(),
+fn requeue(job: &JobRecord, now: ClusterTime) -> Result<Vec<JobFact>, Refusal> {
+    let facts = match job.state {
+        JobState::Held => {
+            return Err(wrong_state(
+                job,
+                Command::Requeue,
+                "one that is not held: release it",
+            ));
+        }
+        JobState::Pend => Vec::new(),
         JobState::Start | JobState::Run | JobState::Susp => {
             vec![stop(job, Cause::TermRequeue, AfterStop::Requeue)]
         }
@@ -161,7 +168,8 @@ fn requeue(job: &JobRecord, now: ClusterTime) -> Vec<JobFact> {
             let exit = job.exit.clone().unwrap_or_else(|| Exit::of(Cause::Exited));
             vec![again(job, exit, now, None, false)]
         }
-    }
+    };
+    Ok(facts)
 }
 
 fn again(

@@ -130,7 +130,7 @@ pub struct WatchOption {
 #[derive(Debug, Clone, Args)]
 pub struct ChangeOptions {
     /// Names this change: the same token again has no second effect and gets the first answer.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = token)]
     pub token: Option<String>,
     /// Waiting.
     #[command(flatten)]
@@ -147,5 +147,19 @@ impl ChangeOptions {
             Some(token) => Ok(operation::of_token(&connection.principal(), token)),
             None => operation::random(),
         }
+    }
+}
+
+/// Longest token in bytes. Source: as long as a name, design section 15.
+const TOKEN_BYTES_MAX: usize = xce_model::limits::NAME_BYTES_MAX;
+
+/// A token that is empty, as from a variable that is not set, would make all changes one.
+fn token(text: &str) -> Result<String, String> {
+    match text.len() {
+        0 => Err("a token must not be empty: all changes with it would be one".to_owned()),
+        bytes if bytes > TOKEN_BYTES_MAX => {
+            Err(format!("a token has at most {TOKEN_BYTES_MAX} bytes, this one {bytes}"))
+        }
+        _ => Ok(text.to_owned()),
     }
 }

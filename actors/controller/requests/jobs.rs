@@ -1,7 +1,9 @@
 //! Jobs: submit, read, and commands for their actors.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use xce_host::HostLife;
 use xce_ledger::{Created, Precondition, View};
 use xce_model::limits::{ARRAY_ELEMENTS_MAX, check_name};
 use xce_model::spec::JobSpec;
@@ -19,6 +21,9 @@ use crate::{checking, host, job, views};
 
 /// Most rows of one answer. Source: derived; some 600 bytes a row stay far below one frame.
 const ROWS_MAX: usize = 5000;
+/// How long a worker may take for a part of an output.
+/// Source: chosen; below the three missed beats that make its host suspect.
+const OUTPUT_WITHIN: Duration = Duration::from_secs(4);
 /// Highest signal. Source: signal(7), SIGRTMAX.
 const SIGNAL_MAX: i32 = 64;
 /// Most bytes of output in one answer. Source: design section 15, far below one frame.
@@ -294,6 +299,21 @@ fn show(caller: &Caller<'_>, id: JobId) -> Result<Reply, Refusal> {
     }
 }
 
+/// Output lies on the job's host, so one that does not answer cannot be asked.
+fn answers(view: &View, host: &str) -> Result<(), Refusal> {
+    let life = view.host(host).map(|host| host.life);
+    if life == Some(HostLife::Up) {
+        return Ok(());
+    }
+    let state = life.map_or("not known any more", HostLife::word);
+    let text = format!("host {host} is {state}: the output that lies there cannot be read now");
+    Err(Refusal::new(
+        RefusalKind::Unavailable,
+        "host_unreachable",
+        text,
+    ))
+}
+
 struct Part {
     stderr: bool,
     offset: u64,
@@ -320,7 +340,10 @@ async fn output(
             None => return Err(Refusal::not_found("job", id)),
         };
         match &job.host {
-            Some(host) if job.run > 0 => (host.to_string(), job.run),
+            Some(host) if job.run > 0 => {
+                answers(&view, host)?;
+                (host.to_string(), job.run)
+            }
             Some(_) | None => {
                 let text = format!("job {id} has not run yet, so there is no output");
                 return Err(Refusal::refused("no_output", text));
@@ -344,7 +367,7 @@ async fn output(
         )));
     };
     let asked = |reply| host::Message::Read(Box::new((read, reply)));
-    match address.call(asked, job::COMMAND_WITHIN).await {
+    match address.call(asked, OUTPUT_WITHIN).await {
         Ok(answer) => answer,
         Err(CallError::NotDelivered(_) | CallError::Unknown(_)) => Err(unreachable(format!(
             "host {host_name} did not answer in time; try again"
