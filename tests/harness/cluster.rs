@@ -17,7 +17,7 @@ use super::cli::Cli;
 use super::patience::{self, LONGEST};
 use super::processes::{self, Process};
 use super::watch::Watch;
-use super::{binaries, programs};
+use super::{binaries, groups, programs};
 
 /// Lines of the daemons' log that a failed test prints. Source: chosen; two screens.
 const TAIL_LINES: usize = 80;
@@ -43,12 +43,12 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Two workers, any free port; the name is that of the folder.
+    /// Two workers, and ports that nobody else has; the name is that of the folder.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
             workers: 2,
-            port: 0,
+            port: port_first(),
             keep_jobs: false,
             options: Vec::new(),
             home: None,
@@ -441,7 +441,7 @@ pub fn dev_command(setup: &Setup, home: &Path, log: &Path) -> Command {
         "--workers",
         &setup.workers.to_string(),
     ]);
-    let ports = [port_first().to_string(), PORTS_EACH.to_string()];
+    let ports = [setup.port.to_string(), PORTS_EACH.to_string()];
     command.args(["--ports-from", &ports[0], "--ports-each", &ports[1]]);
     command.args(&setup.options);
     if setup.keep_jobs {
@@ -462,13 +462,21 @@ pub fn dev_command(setup: &Setup, home: &Path, log: &Path) -> Command {
     command
 }
 
-/// Ports that no other cluster of this run has, and hardly one of another run.
+/// The first of some ports that no other cluster of this run has, and none of another run; not such
+/// that the kernel gives out: a client could get the controller's while that is down.
 fn port_first() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let process = std::process::id().wrapping_mul(37) % u32::from(PORT_BLOCKS);
     let own = u16::try_from(process).expect("a remainder is smaller");
-    let block = (own + NEXT.fetch_add(1, Ordering::Relaxed)) % PORT_BLOCKS;
-    PORT_FIRST + block * 2 * PORTS_EACH
+    let ports = (0..PORT_BLOCKS).map(|_| {
+        let block = (own + NEXT.fetch_add(1, Ordering::Relaxed)) % PORT_BLOCKS;
+        PORT_FIRST + block * 2 * PORTS_EACH
+    });
+    let free = |port: &u16| std::net::UdpSocket::bind(("127.0.0.1", *port)).is_ok();
+    ports
+        .into_iter()
+        .find(free)
+        .expect("some port of the machine is free")
 }
 
 fn lines_of(child: &mut Child) -> mpsc::Receiver<String> {
@@ -513,6 +521,7 @@ impl Drop for Cluster {
             return;
         }
         patience::until("nothing of the cluster runs any more", left);
+        groups::remove(&self.home);
         drop(fs::remove_dir_all(&self.folder));
         assert!(
             complaints.is_empty(),

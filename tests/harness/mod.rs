@@ -3,6 +3,7 @@
 pub mod binaries;
 pub mod cli;
 pub mod cluster;
+pub mod groups;
 pub mod net;
 pub mod patience;
 pub mod processes;
