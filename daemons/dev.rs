@@ -38,6 +38,10 @@ const PORTS_EACH: u16 = 1000;
 /// Log level of the children: what somebody must look at. `XCE_LOG` and `--set log.level=` win.
 const LOG_LEVEL: &str = "warn,openraft=error,ractor=off";
 
+/// Ports to choose from where any free one will do.
+/// Source: chosen; apart from the workers' ranges and below the kernel's ephemeral ports.
+const FREE_PORTS: std::ops::RangeInclusive<u16> = 12_000..=17_999;
+
 /// Longest wait for the workers before the cluster is announced.
 /// Source: chosen; a worker starts in a fraction of a second.
 const WORKERS_WITHIN: Duration = Duration::from_secs(10);
@@ -135,7 +139,7 @@ async fn supervise(
 ) -> anyhow::Result<ExitCode> {
     let (events, mut happened) = mpsc::channel(64);
     let (stop, stopping) = watch::channel(Stopping::No);
-    let listen = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), arguments.port);
+    let listen = listen(arguments.port)?;
     let mut controller = Child::start(
         controller_arguments(arguments, home, listen),
         events.clone(),
@@ -150,7 +154,13 @@ async fn supervise(
         let line = worker_arguments(arguments, home, address, (place, &name));
         children.push(Child::start(line, events.clone(), stopping.clone()));
     }
-    first_workers(arguments.workers, &mut happened).await;
+    if let Err(error) = first_workers(arguments.workers, &mut happened).await {
+        stop.send_replace(Stopping::All);
+        for child in children {
+            child.ended().await;
+        }
+        return Err(error);
+    }
     greet(arguments, home, address);
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -187,8 +197,31 @@ async fn supervise(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits until every worker is ready, within a bound: what does not come up says so by itself.
-async fn first_workers(workers: u16, happened: &mut mpsc::Receiver<Event>) {
+/// The address to listen on. A port that is free to choose is taken from below those that the system
+/// gives to clients, so that none of them has it when the controller starts again.
+fn listen(port: u16) -> anyhow::Result<SocketAddr> {
+    let address = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+    if port != 0 {
+        return Ok(address(port));
+    }
+    let span = FREE_PORTS.end() - FREE_PORTS.start();
+    let first = FREE_PORTS.start() + u16::try_from(std::process::id() % u32::from(span))?;
+    let order = (first..=*FREE_PORTS.end()).chain(*FREE_PORTS.start()..first);
+    let free = order
+        .map(address)
+        .find(|address| std::net::UdpSocket::bind(address).is_ok());
+    free.with_context(|| {
+        format!(
+            "no free UDP port from {} to {}",
+            FREE_PORTS.start(),
+            FREE_PORTS.end()
+        )
+    })
+}
+
+/// Waits until every worker is ready, within a bound. One that ends before it ever was ready has a
+/// setting or a state that cannot be; it has said which.
+async fn first_workers(workers: u16, happened: &mut mpsc::Receiver<Event>) -> anyhow::Result<()> {
     let mut missing: std::collections::BTreeSet<String> = names(workers).collect();
     let all = async {
         while !missing.is_empty() {
@@ -196,14 +229,24 @@ async fn first_workers(workers: u16, happened: &mut mpsc::Receiver<Event>) {
                 Some(Event::Ready { name, .. }) => {
                     missing.remove(&name);
                 }
-                Some(Event::Ended { name, status }) => say_ended(&name, &status),
-                None => return,
+                Some(Event::Ended { name, status }) => {
+                    anyhow::bail!("{name} did not start ({status}); its message stands above")
+                }
+                None => break,
             }
         }
+        Ok(())
     };
-    if tokio::time::timeout(WORKERS_WITHIN, all).await.is_err() {
-        let missing: Vec<String> = missing.into_iter().collect();
-        eprintln!("xced dev: not ready yet: {}; it is tried on", missing.join(", "));
+    match tokio::time::timeout(WORKERS_WITHIN, all).await {
+        Ok(outcome) => outcome,
+        Err(_elapsed) => {
+            let missing: Vec<String> = missing.into_iter().collect();
+            eprintln!(
+                "xced dev: not ready yet: {}; it is tried on",
+                missing.join(", ")
+            );
+            Ok(())
+        }
     }
 }
 
@@ -232,7 +275,9 @@ fn worker_arguments(
     line.is_worker = true;
     line.set("log.level", LOG_LEVEL);
     let each = arguments.ports_each;
-    let first = arguments.ports_from.saturating_add(place.saturating_mul(each));
+    let first = arguments
+        .ports_from
+        .saturating_add(place.saturating_mul(each));
     let state_dir = home.worker(name);
     line.set("name", name);
     line.set("state_dir", &state_dir.display().to_string());

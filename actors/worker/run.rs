@@ -74,6 +74,10 @@ pub struct RunActorState {
     timer: Timer<RunMessage>,
     /// Start of the current job, milliseconds since boot.
     since_ms: u64,
+    /// When the current start began, by the wall clock, where its record says so.
+    started_wall_ms: Option<u64>,
+    /// When the last start ended, by the wall clock, until it is reported.
+    ended_wall_ms: Option<u64>,
     pid: u32,
     probes: Vec<(Role, Task)>,
     /// Tasks that belong to this incarnation: the way to an adopted shim, and requests to it.
@@ -167,6 +171,7 @@ impl RunActor {
                 if let Ok(run) = xce_shim::RunRecord::load(&dir) {
                     self.runs(context, state, start, &run);
                 }
+                state.ended_wall_ms = Some(record.ended_wall_ms);
                 let input = outcome::input_of(start, &record);
                 let input = match input {
                     Input::Exited { ref exit, .. }
@@ -197,6 +202,7 @@ impl RunActor {
         run: &xce_shim::RunRecord,
     ) {
         state.since_ms = run.started_boot_ms;
+        state.started_wall_ms = Some(run.started_wall_ms);
         state.pid = u32::try_from(run.job.pid).unwrap_or(0);
         let pid = state.pid;
         self.feed(context, state, Input::Started { start, pid });
@@ -218,6 +224,7 @@ impl RunActor {
                 self.runs(context, state, start, &run);
             }
             Event::Exit(record) => {
+                state.ended_wall_ms = Some(record.ended_wall_ms);
                 self.feed(context, state, outcome::input_of(start, &record));
             }
             Event::Status(_) | Event::Accepted | Event::Error(_) => {}
@@ -281,6 +288,8 @@ impl Entity for RunActor {
             pid: 0,
             probes: Vec::new(),
             tasks: Vec::new(),
+            started_wall_ms: None,
+            ended_wall_ms: None,
             launched: None,
             lost_sight: 0,
         };

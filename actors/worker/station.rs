@@ -92,7 +92,13 @@ impl Station {
     /// aside, before anybody can send it: a directory that still stands among the live ones after
     /// a crash has its end in the spool, or was never told.
     pub fn report(&self, run: RunId, start: Start, what: Happened) {
-        let at = WallTime(i64::try_from(self.clock.wall_ms()).unwrap_or(i64::MAX));
+        self.report_at(run, start, what, None);
+    }
+
+    /// As [`Station::report`], of something that happened at `wall_ms`; now when absent.
+    pub fn report_at(&self, run: RunId, start: Start, what: Happened, wall_ms: Option<u64>) {
+        let wall_ms = wall_ms.unwrap_or_else(|| self.clock.wall_ms());
+        let at = WallTime(i64::try_from(wall_ms).unwrap_or(i64::MAX));
         let ends = is_end(&what);
         {
             let mut spool = self.spool.lock();

@@ -62,6 +62,7 @@ fn status(caller: &Caller<'_>) -> ClusterView {
                 format!("host {} is closed: {reason}", host.inventory.name)
             }),
     );
+    alarms.extend(silence(count(HostLife::Suspect), count(HostLife::Up)));
     ClusterView {
         cluster: control.settings.cluster.to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -95,6 +96,19 @@ async fn audit(caller: &Caller<'_>) -> Result<Reply, Refusal> {
         Refusal::new(RefusalKind::Unavailable, "audit_failed", error.to_string())
     };
     found.await.map(Reply::Findings).map_err(failed)
+}
+
+/// What the silence of hosts means, where some are silent.
+fn silence(silent: usize, answering: usize) -> Option<String> {
+    let of = silent + answering;
+    match (silent, answering) {
+        (0, _) => None,
+        (_, 0) => Some(format!(
+            "all {of} hosts are silent at once: the controller doubts its own network and declares \
+             none lost for another grace"
+        )),
+        (_, _) => Some(format!("{silent} of {of} hosts missed beats")),
+    }
 }
 
 fn figures(wal: &xce_wal::WalStatus) -> Vec<(String, String)> {

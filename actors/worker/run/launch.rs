@@ -9,6 +9,7 @@
 //!     start-2/            directory of the shim of the second start; its output files are links
 //! ```
 
+use std::ffi::CString;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -175,14 +176,7 @@ fn shim_spec(
     let name = crate::state_dir::run_name(spec.run);
     Ok(Spec {
         env: environment.pairs().clone().into_iter().collect(),
-        user: other_user(spec).map(|(uid, gid)| match template.user.name.as_str() {
-            "" => User::Ids {
-                uid,
-                gid,
-                groups: Vec::new(),
-            },
-            name => User::Name(name.to_owned()),
-        }),
+        user: other_user(spec).map(|(uid, gid)| shim_user(&template.user.name, uid, gid)),
         stdout: Output::Spool(STDOUT.to_owned()),
         stderr: Output::Spool(STDERR.to_owned()),
         output_bytes_max: settings.output_bytes_max,
@@ -203,18 +197,39 @@ fn shim_spec(
     })
 }
 
+/// The job's user for its shim, which may know no users but those of `/etc/passwd`. A name that is
+/// not known here either is left to the shim, which says so.
+fn shim_user(name: &str, uid: u32, gid: u32) -> User {
+    if name.is_empty() {
+        let groups = Vec::new();
+        return User::Ids { uid, gid, groups };
+    }
+    let known = nix::unistd::User::from_name(name).ok().flatten();
+    let found = known.and_then(|user| {
+        let name = CString::new(name).ok()?;
+        let groups = nix::unistd::getgrouplist(&name, user.gid).ok()?;
+        Some(User::Ids {
+            uid: user.uid.as_raw(),
+            gid: user.gid.as_raw(),
+            groups: groups.into_iter().map(nix::unistd::Gid::as_raw).collect(),
+        })
+    });
+    found.unwrap_or_else(|| User::Name(name.to_owned()))
+}
+
 /// Makes the directory of a start; `false` when a shim has claimed it before.
 fn prepare(spec: &RunSpec, run_dir: &Path, start: Start, shim_spec: &Spec) -> io::Result<bool> {
     let dir = start_dir(run_dir, start);
-    match DirBuilder::new().mode(RUN_DIRECTORY_MODE).create(&dir) {
-        Ok(()) => {}
+    let is_new = match DirBuilder::new().mode(RUN_DIRECTORY_MODE).create(&dir) {
+        Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if dir.join("lock").exists() {
                 return Ok(false);
             }
+            false
         }
         Err(error) => return Err(error),
-    }
+    };
     if start <= 1 {
         fs::write(dir.join(ORDER_FILE), serde_json::to_vec(spec)?)?;
         if spec.template.cwd.is_none() {
@@ -225,7 +240,12 @@ fn prepare(spec: &RunSpec, run_dir: &Path, start: Start, shim_spec: &Spec) -> io
             share(&run_dir.join(name), &dir.join(name))?;
         }
     }
-    shim_spec.store(&dir)?;
+    if is_new {
+        shim_spec.store_first(&dir)?;
+    } else {
+        // A shim of an earlier worker may be about to read it.
+        shim_spec.store(&dir)?;
+    }
     Ok(true)
 }
 

@@ -42,6 +42,9 @@ pub fn input_of(start: Start, record: &ExitRecord) -> Input {
         }
     };
     let (cause, detail) = match cause {
+        // The kernel chose another process of the tree than the first one.
+        None if record.memory_kills > 0 => (Cause::TermMemlimit, memory_detail(record)),
+        Some(Ok(Cause::TermMemlimit)) => (Cause::TermMemlimit, memory_detail(record)),
         None => (Cause::Exited, String::new()),
         Some(Ok(cause)) => (cause, String::new()),
         Some(Err(text)) => (Cause::ShimLost, text),
@@ -57,6 +60,12 @@ pub fn input_of(start: Start, record: &ExitRecord) -> Input {
         exit,
         ran_ms: record.run_ms,
     }
+}
+
+fn memory_detail(record: &ExitRecord) -> String {
+    let kills = record.memory_kills;
+    let peak = xce_model::Bytes(record.peak_memory_bytes).rounded();
+    format!("{kills} of its processes were killed, it used {peak}")
 }
 
 /// The end of a job whose command could not be started.

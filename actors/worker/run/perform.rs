@@ -210,7 +210,7 @@ impl RunActor {
         state.probes.push((role, task));
     }
 
-    fn report(&self, state: &RunActorState, start: Start, mut what: Happened) {
+    fn report(&self, state: &mut RunActorState, start: Start, mut what: Happened) {
         if let Happened::Ended { exit, stderr } | Happened::Restarting { exit, stderr } = &mut what
             && !exit.is_success()
             && matches!(
@@ -220,7 +220,17 @@ impl RunActor {
         {
             *stderr = tail(&state.run_dir.join(launch::output_name(true)));
         }
-        self.station.report(self.spec.run, start, what);
+        // What happened while no worker looked is told with the time of the record.
+        let at = match &what {
+            Happened::Started { .. } => state.started_wall_ms,
+            Happened::Ended { .. } | Happened::Restarting { .. } => state.ended_wall_ms.take(),
+            Happened::Ready
+            | Happened::NotReady { .. }
+            | Happened::LaunchFailed { .. }
+            | Happened::Suspended
+            | Happened::Resumed => None,
+        };
+        self.station.report_at(self.spec.run, start, what, at);
     }
 
     /// Leaves: the end is told, and the directory put aside.
