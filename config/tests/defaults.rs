@@ -236,6 +236,58 @@ crash_window = "5s"
 #[test]
 fn every_field_of_a_file_arrives() {
     let spec = resolved(FULL).unwrap();
+    let wanted = ServiceSpec {
+        name: "full".to_owned(),
+        project: "shop".to_owned(),
+        queue: "fast".to_owned(),
+        profile: "web".to_owned(),
+        replicas: Some(0),
+        template: full_template(),
+        settings: full_settings(),
+    };
+    assert_eq!(spec, wanted);
+}
+
+fn full_template() -> Template {
+    Template {
+        command: texts(&["server", "${XCE_PORT_http}"]),
+        env: pairs(&[
+            ("HOME", "/home/ada"),
+            ("LANG", "C"),
+            ("LOGNAME", "ada"),
+            ("PATH", "/bin"),
+            ("USER", "ada"),
+        ]),
+        cwd: Some("/srv".to_owned()),
+        user: account().user,
+        resources: Resources {
+            cpus: MilliCpu(1500),
+            memory: Bytes(1 << 30),
+        },
+        ports: vec![PortSpec {
+            name: "http".to_owned(),
+            port: Some(8080),
+        }],
+        probes: full_probes(),
+        restart: RestartPolicy {
+            mode: RestartMode::OnFailure,
+            delay: Millis(1000),
+            delay_max: Millis(2000),
+            max_restarts: 7,
+            window: Millis(60_000),
+            stable_after: Millis(5000),
+        },
+        stop: StopPolicy {
+            drain: Millis(1000),
+            signal: 3,
+            grace: Millis(5000),
+        },
+        run_limit: Some(Millis(3_600_000)),
+        constraints: pairs(&[("zone", "a")]),
+    }
+}
+
+fn full_probes() -> Probes {
     let probe = |action, period, failures| Probe {
         action,
         initial_delay: Millis(0),
@@ -259,84 +311,44 @@ fn every_field_of_a_file_arrives() {
         status_max: 204,
         headers: pairs(&[("Host", "x")]),
     };
-    let wanted = ServiceSpec {
-        name: "full".to_owned(),
-        project: "shop".to_owned(),
-        queue: "fast".to_owned(),
-        profile: "web".to_owned(),
-        replicas: Some(0),
-        template: Template {
-            command: texts(&["server", "${XCE_PORT_http}"]),
-            env: pairs(&[
-                ("HOME", "/home/ada"),
-                ("LANG", "C"),
-                ("LOGNAME", "ada"),
-                ("PATH", "/bin"),
-                ("USER", "ada"),
-            ]),
-            cwd: Some("/srv".to_owned()),
-            user: account().user,
-            resources: Resources {
-                cpus: MilliCpu(1500),
-                memory: Bytes(1 << 30),
-            },
-            ports: vec![PortSpec {
-                name: "http".to_owned(),
-                port: Some(8080),
-            }],
-            probes: Probes {
-                startup: Some(Box::new(probe(tcp, Millis(10_000), 30))),
-                readiness: Some(Box::new(Probe {
-                    action: http,
-                    initial_delay: Millis(1000),
-                    period: Millis(2000),
-                    timeout: Millis(3000),
-                    success_threshold: 2,
-                    failure_threshold: 4,
-                })),
-                liveness: Some(Box::new(probe(exec, Millis(10_000), 3))),
-            },
-            restart: RestartPolicy {
-                mode: RestartMode::OnFailure,
-                delay: Millis(1000),
-                delay_max: Millis(2000),
-                max_restarts: 7,
-                window: Millis(60_000),
-                stable_after: Millis(5000),
-            },
-            stop: StopPolicy {
-                drain: Millis(1000),
-                signal: 3,
-                grace: Millis(5000),
-            },
-            run_limit: Some(Millis(3_600_000)),
-            constraints: pairs(&[("zone", "a")]),
+    Probes {
+        startup: Some(Box::new(probe(tcp, Millis(10_000), 30))),
+        readiness: Some(Box::new(Probe {
+            action: http,
+            initial_delay: Millis(1000),
+            period: Millis(2000),
+            timeout: Millis(3000),
+            success_threshold: 2,
+            failure_threshold: 4,
+        })),
+        liveness: Some(Box::new(probe(exec, Millis(10_000), 3))),
+    }
+}
+
+fn full_settings() -> ServiceSettings {
+    ServiceSettings {
+        spread: Spread {
+            max_per_host: Some(1),
+            best_effort: true,
+            label: Some("zone".to_owned()),
         },
-        settings: ServiceSettings {
-            spread: Spread {
-                max_per_host: Some(1),
-                best_effort: true,
-                label: Some("zone".to_owned()),
-            },
-            rollout: RolloutSettings {
-                max_surge: Amount::Count(2),
-                max_unavailable: Amount::Percent(0),
-                min_ready: Millis(3000),
-                progress_deadline: Millis(60_000),
-                on_stuck: OnStuck::Rollback,
-                history_limit: 3,
-            },
-            replacement: ReplacementSettings {
-                stable_after: Millis(1000),
-                delay: Millis(2000),
-                delay_max: Millis(3000),
-                crash_limit: 4,
-                crash_window: Millis(5000),
-            },
-            labels: pairs(&[("team", "shop")]),
+        rollout: RolloutSettings {
+            max_surge: Amount::Count(2),
+            max_unavailable: Amount::Percent(0),
+            min_ready: Millis(3000),
+            progress_deadline: Millis(60_000),
+            on_stuck: OnStuck::Rollback,
+            history_limit: 3,
         },
-    };
-    assert_eq!(spec, wanted);
+        replacement: ReplacementSettings {
+            stable_after: Millis(1000),
+            delay: Millis(2000),
+            delay_max: Millis(3000),
+            crash_limit: 4,
+            crash_window: Millis(5000),
+        },
+        labels: pairs(&[("team", "shop")]),
+    }
 }
 
 #[test]
