@@ -182,41 +182,21 @@ fn change_of(verb: ChangeVerb, global: &Global) -> Result<Change, Failure> {
         project: global.project().to_owned(),
         name,
     };
-    let change = |name: String, options, ask: fn(ServiceName) -> AskService| {
-        let service = service(name);
-        Change {
-            ask: ask(service.clone()),
-            service,
-            options,
-            gone: false,
-        }
+    let simple = |named: NamedChange, ask: fn(ServiceName) -> AskService| {
+        let name = service(named.name);
+        Change::new(ask(name.clone()), name, named.change)
     };
     Ok(match verb {
         ChangeVerb::Create(file) => {
             let mut spec = read_file(&file.file, global)?;
             spec.replicas.get_or_insert(xce_config::defaults::REPLICAS);
-            let service = name_of(&spec);
-            let ask = AskService::Create(Box::new(spec));
-            Change {
-                ask,
-                service,
-                options: file.change,
-                gone: false,
-            }
+            let name = name_of(&spec);
+            Change::new(AskService::Create(Box::new(spec)), name, file.change)
         }
         ChangeVerb::Update { file, take_count } => {
-            let spec = read_file(&file.file, global)?;
-            let service = name_of(&spec);
-            let ask = AskService::Update {
-                spec: Box::new(spec),
-                take_count,
-            };
-            Change {
-                ask,
-                service,
-                options: file.change,
-                gone: false,
-            }
+            let spec = Box::new(read_file(&file.file, global)?);
+            let name = name_of(&spec);
+            Change::new(AskService::Update { spec, take_count }, name, file.change)
         }
         ChangeVerb::Scale {
             name,
@@ -224,56 +204,41 @@ fn change_of(verb: ChangeVerb, global: &Global) -> Result<Change, Failure> {
             remove,
             change,
         } => {
-            let service = service(name);
+            let name = service(name);
             let ask = AskService::Scale {
-                name: service.clone(),
+                name: name.clone(),
                 desired: replicas,
                 remove,
             };
-            Change {
-                ask,
-                service,
-                options: change,
-                gone: false,
-            }
+            Change::new(ask, name, change)
         }
         ChangeVerb::Kill {
             name,
             index,
             change,
         } => {
-            let service = service(name);
+            let name = service(name);
             let ask = AskService::Kill {
-                name: service.clone(),
+                name: name.clone(),
                 index,
             };
-            Change {
-                ask,
-                service,
-                options: change,
-                gone: false,
-            }
+            Change::new(ask, name, change)
         }
         ChangeVerb::Rollback { name, to, change } => {
-            let service = service(name);
+            let name = service(name);
             let ask = AskService::Rollback {
-                name: service.clone(),
+                name: name.clone(),
                 to,
             };
-            Change {
-                ask,
-                service,
-                options: change,
-                gone: false,
-            }
+            Change::new(ask, name, change)
         }
         ChangeVerb::Delete(named) => Change {
             gone: true,
-            ..change(named.name, named.change, AskService::Delete)
+            ..simple(named, AskService::Delete)
         },
-        ChangeVerb::Pause(named) => change(named.name, named.change, AskService::Pause),
-        ChangeVerb::Resume(named) => change(named.name, named.change, AskService::Resume),
-        ChangeVerb::Restart(named) => change(named.name, named.change, AskService::Restart),
+        ChangeVerb::Pause(named) => simple(named, AskService::Pause),
+        ChangeVerb::Resume(named) => simple(named, AskService::Resume),
+        ChangeVerb::Restart(named) => simple(named, AskService::Restart),
     })
 }
 
@@ -291,6 +256,17 @@ struct Change {
     options: ChangeOptions,
     /// Whether the service is to be gone, else steady.
     gone: bool,
+}
+
+impl Change {
+    fn new(ask: AskService, service: ServiceName, options: ChangeOptions) -> Self {
+        Self {
+            ask,
+            service,
+            options,
+            gone: false,
+        }
+    }
 }
 
 async fn carry_out(

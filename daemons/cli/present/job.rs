@@ -68,28 +68,6 @@ impl Row for JobView {
 
 /// One job for people.
 pub fn details(job: &JobView, look: &Look) -> String {
-    let replica = job.service.as_ref().map(|service| {
-        let index = job
-            .replica
-            .map(|index| format!(", replica {index}"))
-            .unwrap_or_default();
-        let version = job
-            .version
-            .map(|version| format!(", version {version}"))
-            .unwrap_or_default();
-        let ready = if job.ready { ", ready" } else { ", not ready" };
-        format!("{service}{index}{version}{ready}")
-    });
-    let array = job.array.as_ref().map(|array| {
-        let limit = array
-            .slot_limit
-            .map(|limit| format!(", {limit} at once"))
-            .unwrap_or_default();
-        format!(
-            "{} ({} elements{limit}): {} pending, {} running, {} done, {} exited",
-            array.elements, array.total, array.pending, array.running, array.done, array.exited
-        )
-    });
     let ports: Vec<String> = job
         .ports
         .iter()
@@ -111,8 +89,8 @@ pub fn details(job: &JobView, look: &Look) -> String {
         ),
         ("state", format!("{}: {}", job.state, job.reason)),
         ("code", job.reason_code.clone()),
-        ("service", replica.unwrap_or_default()),
-        ("array", array.unwrap_or_default()),
+        ("service", replica(job).unwrap_or_default()),
+        ("array", array(job).unwrap_or_default()),
         (
             "run",
             format!("{}, {} restarts in place", job.run, job.restarts),
@@ -138,6 +116,34 @@ pub fn details(job: &JobView, look: &Look) -> String {
         }
     }
     text
+}
+
+fn replica(job: &JobView) -> Option<String> {
+    job.service.as_ref().map(|service| {
+        let index = job
+            .replica
+            .map(|index| format!(", replica {index}"))
+            .unwrap_or_default();
+        let version = job
+            .version
+            .map(|version| format!(", version {version}"))
+            .unwrap_or_default();
+        let ready = if job.ready { ", ready" } else { ", not ready" };
+        format!("{service}{index}{version}{ready}")
+    })
+}
+
+fn array(job: &JobView) -> Option<String> {
+    job.array.as_ref().map(|array| {
+        let limit = array
+            .slot_limit
+            .map(|limit| format!(", {limit} at once"))
+            .unwrap_or_default();
+        format!(
+            "{} ({} elements{limit}): {} pending, {} running, {} done, {} exited",
+            array.elements, array.total, array.pending, array.running, array.done, array.exited
+        )
+    })
 }
 
 fn exit(job: &JobView) -> Option<String> {
