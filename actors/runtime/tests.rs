@@ -71,7 +71,7 @@ impl Entity for Worker {
             Tell::Panic => panic!("on purpose"),
             Tell::Fail => return Err("told to fail".into()),
             Tell::Leave => context.stop(),
-            Tell::Hold(time) => tokio::time::sleep(time).await,
+            Tell::Hold(time) => virtual_time(time).await,
             Tell::Add(number) => *sum += number,
             Tell::Sum(reply) => reply.send(*sum),
             Tell::Forget(reply) => drop(reply),
@@ -143,7 +143,14 @@ impl World {
 
 /// Lets everything run that is due, and `milliseconds` of virtual time pass.
 async fn pass(milliseconds: u64) {
-    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+    virtual_time(Duration::from_millis(milliseconds)).await;
+}
+
+/// Waits for what never comes: the clock of those who use it is paused, so it is over as soon as
+/// nothing else is to be done before.
+async fn virtual_time(time: Duration) {
+    let never = std::future::pending::<()>();
+    assert!(tokio::time::timeout(time, never).await.is_err());
 }
 
 /// Gives way until something has become true; fails after a minute.
