@@ -173,6 +173,11 @@ impl Entity for Host {
 }
 
 impl State {
+    /// Questions to a connection that is gone are never answered: who asked hears so at once.
+    pub(crate) fn drop_questions(&mut self) {
+        self.questions.clear();
+    }
+
     pub(crate) fn is_connected(&self) -> bool {
         self.connection
             .as_ref()

@@ -52,6 +52,7 @@ pub async fn join(
             "a newer connection of this worker took over",
         );
     }
+    state.drop_questions();
     state.connection = Some(Arc::clone(&connection));
     state.heard_ms = host.control.monotonic_ms();
     let view = host.control.view();
