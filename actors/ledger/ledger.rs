@@ -116,7 +116,11 @@ impl View {
     pub fn with_group(&self, group: &Group) -> Option<Self> {
         let mut view = self.clone();
         let (mut specs, mut touched) = (Specs::default(), Vec::new());
-        let at = Position { term: self.term, lsn: self.lsn + 1, sub: 0 };
+        let at = Position {
+            term: self.term,
+            lsn: self.lsn + 1,
+            sub: 0,
+        };
         match apply_group(&mut view, &mut specs, &mut touched, at, group) {
             Outcome::Applied(_) => Some(view),
             Outcome::Repeated(_) | Outcome::Refused(_) | Outcome::Expired => None,

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use xce_model::spec::{JobSpec, ServiceSettings};
 use xce_model::{
-    ClusterTime, Exit, JobId, JobState, Lsn, Millis, OperationId, Run, ServiceId, Start, Version, WallTime,
+    ClusterTime, Exit, JobId, JobState, Lsn, Millis, OperationId, Run, ServiceId, Start, Version,
+    WallTime,
 };
 use xce_replica::state::StopRequest;
 use xce_replica::{JobRecord, ServiceRef};

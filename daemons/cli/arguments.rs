@@ -157,9 +157,9 @@ const TOKEN_BYTES_MAX: usize = xce_model::limits::NAME_BYTES_MAX;
 fn token(text: &str) -> Result<String, String> {
     match text.len() {
         0 => Err("a token must not be empty: all changes with it would be one".to_owned()),
-        bytes if bytes > TOKEN_BYTES_MAX => {
-            Err(format!("a token has at most {TOKEN_BYTES_MAX} bytes, this one {bytes}"))
-        }
+        bytes if bytes > TOKEN_BYTES_MAX => Err(format!(
+            "a token has at most {TOKEN_BYTES_MAX} bytes, this one {bytes}"
+        )),
         _ => Ok(text.to_owned()),
     }
 }

@@ -387,7 +387,11 @@ impl Connection {
         };
         self.token = welcome.token;
         let lsn = welcome.lsn;
-        Ok(Link { caller, pushes, lsn })
+        Ok(Link {
+            caller,
+            pushes,
+            lsn,
+        })
     }
 
     /// Closes the connection, so that the controller need not wait for its silence.

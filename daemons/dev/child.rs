@@ -118,7 +118,9 @@ impl Child {
         happened: &mut mpsc::Receiver<Event>,
     ) -> anyhow::Result<SocketAddr> {
         match happened.recv().await {
-            Some(Event::Ready { address, .. }) => address.context("the controller named no address"),
+            Some(Event::Ready { address, .. }) => {
+                address.context("the controller named no address")
+            }
             Some(Event::Ended { name, status }) => {
                 self.task.abort();
                 anyhow::bail!("the {name} did not start ({status}); its message stands above")
@@ -179,7 +181,8 @@ async fn run(
         .spawn()
         .context("cannot start a process")?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let reader = stdout.map(|stdout| tokio::spawn(announce(line.name.clone(), stdout, events.clone())));
+    let reader =
+        stdout.map(|stdout| tokio::spawn(announce(line.name.clone(), stdout, events.clone())));
     let ended = tokio::select! {
         status = child.wait() => Some(status?),
         how = asked(stopping, line.is_worker) => {
@@ -206,7 +209,7 @@ async fn announce(name: String, stdout: ChildStdout, events: mpsc::Sender<Event>
                 events
                     .send(Event::Ready {
                         name: name.clone(),
-                    address: ready.address,
+                        address: ready.address,
                     })
                     .await,
             );
