@@ -17,7 +17,7 @@ use xce_service::rules::Situation;
 use xce_service::view::ServiceView;
 
 use crate::job::reachable;
-use crate::reading::replicas_of;
+use crate::reading::{elements_of, replicas_of};
 
 /// A wall-clock time as RFC 3339, in milliseconds.
 pub fn time(at: WallTime) -> String {
@@ -149,6 +149,11 @@ impl<'a> Seer<'a> {
             ..Surroundings::default()
         };
         let mut seen = xce_replica::view::view(&whole, around, &time);
+        let elements_ran = || elements_of(self.view, array.number);
+        seen.started = elements_ran().filter_map(|job| job.started).min().map(time);
+        if whole.state.is_terminal() {
+            seen.ended = elements_ran().filter_map(|job| job.ended).max().map(time);
+        }
         let counts = array.counts;
         seen.array = Some(ArrayView {
             elements: elements(array),
