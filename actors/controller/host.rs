@@ -26,6 +26,10 @@ pub use reach::{address, connect, ensure, order, release, send_order};
 /// Questions to one worker that may wait. Source: derived; 64 clients that follow a job's output.
 const QUESTIONS_MAX: usize = 64;
 
+/// Least time between two judgements of a silence.
+/// Source: chosen; a loss that cannot be written, as on a full disk, is tried ten times a second.
+const JUDGE_PAUSE: Millis = Millis(100);
+
 /// The actor.
 pub struct Host {
     /// Shared parts.
@@ -270,7 +274,9 @@ impl Host {
             .host(&self.name)
             .and_then(|host| next_judgement(host, silent, self.control.settings.patience));
         match wait {
-            Some(wait) => state.timer.arm(now + wait.0, Message::Due),
+            Some(wait) => state
+                .timer
+                .arm(now + wait.0.max(JUDGE_PAUSE.0), Message::Due),
             None => state.timer.disarm(),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::future::join_all;
-use xce_model::Lsn;
+use xce_model::{Lsn, Millis};
 use xce_runtime::{Context, Crash, Entity, Key, Policy, Restart, Timer, Trigger, View};
 
 use crate::control::{CommitError, Control};
@@ -13,6 +13,9 @@ use crate::views::QUEUES;
 
 /// Most placements of one plan. Source: derived; as many groups as one log entry takes.
 pub const PLACEMENTS_MAX: usize = 512;
+
+/// Pause before what could not be written is planned again. Source: chosen; a person frees space.
+const UNWRITTEN_PAUSE: Millis = Millis::seconds(1);
 
 /// The actor.
 pub struct Scheduler {
@@ -104,7 +107,7 @@ impl Scheduler {
                 .map(|placement| self.control.place(placement)),
         )
         .await;
-        let mut again = full;
+        let (mut again, mut unwritten) = (full, false);
         for outcome in outcomes {
             match outcome {
                 Ok(_) => state.placed += 1,
@@ -113,7 +116,8 @@ impl Scheduler {
                     again = true;
                 }
                 Err(CommitError::Refused(refusal)) => {
-                    // Overloaded or no space: what waits is planned again when something commits.
+                    // Overloaded or no space.
+                    unwritten = true;
                     tracing::warn!(code = %refusal.code, "placement not written");
                 }
                 Err(CommitError::Unknown) => return Err(CommitError::Unknown.into()),
@@ -121,6 +125,13 @@ impl Scheduler {
         }
         if again {
             self.control.tell_scheduler();
+        }
+        if unwritten {
+            state.timer.arm(
+                self.control.monotonic_ms() + UNWRITTEN_PAUSE.0,
+                Message::Due,
+            );
+            return Ok(());
         }
         match xce_placement::next_wake(&self.control.view(), now) {
             Some(at) => state.timer.arm(self.control.monotonic_of(at), Message::Due),
