@@ -2,9 +2,11 @@
 
 mod properties;
 mod replacing;
+mod returning;
 mod rollouts;
 mod scaling;
 mod shown;
 mod steps;
 mod tables;
+mod victims;
 mod world;

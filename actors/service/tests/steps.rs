@@ -100,11 +100,18 @@ pub fn jobs(record: &ServiceRecord, version: Version, counts: (u32, u32)) -> Vec
 }
 
 pub fn decide_on(record: &ServiceRecord, jobs: &[Arc<JobRecord>]) -> Vec<Change> {
-    let life = |_: &str| Some(HostLife::Up);
+    decide_where(record, jobs, &|_| Some(HostLife::Up))
+}
+
+fn decide_where(
+    record: &ServiceRecord,
+    jobs: &[Arc<JobRecord>],
+    life: &dyn Fn(&str) -> Option<HostLife>,
+) -> Vec<Change> {
     let situation = Situation {
         service: record,
         replicas: jobs,
-        life: &life,
+        life,
         now: ClusterTime(1_500),
         wall: WallTime(5),
     };
@@ -174,7 +181,17 @@ fn v4_old_ones_that_were_ready_go_within_the_budget_only() {
     let record = record(mix);
     let mut all = jobs(&record, 1, mix.old);
     all.extend(jobs(&record, 2, mix.new));
-    for job in &mut all {
+    outage(all.iter_mut());
+    let stops = decide_on(&record, &all)
+        .iter()
+        .filter(|change| matches!(change, Change::Job(_)))
+        .count();
+    assert_eq!(stops, 0, "10 - 0 - 8 - 2 = 0");
+}
+
+/// Takes the readiness of jobs away.
+fn outage<'a>(jobs: impl Iterator<Item = &'a mut Arc<JobRecord>>) {
+    for job in jobs {
         let fact = JobFact::NotReady {
             job: job.id,
             run: 1,
@@ -183,11 +200,107 @@ fn v4_old_ones_that_were_ready_go_within_the_budget_only() {
         };
         Arc::make_mut(job).apply(&fact, ClusterTime(3), 13);
     }
-    let stops = decide_on(&record, &all)
+}
+
+/// Numbers of the jobs of a version that are stopped.
+fn stopped(changes: &[Change], version: Version) -> Vec<u64> {
+    let number = |change: &Change| match change {
+        Change::Job(JobFact::StopRequested { job, .. }) => Some(job.number),
+        Change::Job(_) | Change::Service(_) => None,
+    };
+    changes
         .iter()
-        .filter(|change| matches!(change, Change::Job(_)))
-        .count();
-    assert_eq!(stops, 0, "10 - 0 - 8 - 2 = 0");
+        .filter_map(number)
+        .filter(|number| number / 100_000 == u64::from(version))
+        .collect()
+}
+
+#[test]
+fn v4_old_ones_that_are_not_ready_go_first_and_within_the_limit() {
+    // Ready, not ready any more, most unavailable; how many of those that are not ready go.
+    let rows = [
+        ("V4.6", 8, 2, 1, 1),
+        ("V4.7", 8, 2, 3, 2),
+        ("V4.8", 8, 2, 0, 0),
+        ("V4.9", 10, 0, 3, 0),
+    ];
+    for (id, ready, bad, unavailable, expected) in rows {
+        // Two bounds of 0 would be none: the new version has its one replica more already.
+        let surged = u32::from(unavailable == 0);
+        let mut record = record(Mix {
+            desired: 10,
+            unavailable,
+            old: (10, 10),
+            new: (surged, 0),
+        });
+        record.settings.rollout.max_surge = Amount::Count(surged);
+        let mut all = jobs(&record, 1, (ready + bad, ready + bad));
+        outage(all.iter_mut().take(bad as usize));
+        all.extend(jobs(&record, 2, (surged, 0)));
+        let gone = stopped(&decide_on(&record, &all), 1);
+        let bad_gone = gone
+            .iter()
+            .filter(|number| **number < 100_000 + u64::from(bad));
+        assert_eq!(bad_gone.count(), expected, "{id}");
+    }
+}
+
+/// A rollout of 10 with 2 unavailable and 3 more: 5 new ones do not work, 8 old ones are left, one
+/// of them on a host that is silent or lost.
+#[test]
+fn v4_a_stuck_rollout_that_loses_a_host() {
+    let mix = Mix {
+        desired: 10,
+        unavailable: 2,
+        old: (8, 8),
+        new: (5, 5),
+    };
+    // What is made then, and how many of the five and of the eight go, where those five had been
+    // ready; where they never were, all five go with anything but the version itself.
+    let rows = [
+        ("V4.15", None, 0, 0),
+        ("V4.16", Some(VersionReason::RollbackOf(1)), 4, 5),
+        ("V4.17", Some(VersionReason::Update), 5, 5),
+    ];
+    for (id, reason, expected, never_ready) in rows {
+        for (was_ready, expected) in [(true, expected), (false, never_ready)] {
+            let mut record = record(mix);
+            record.settings.rollout.max_surge = Amount::Count(3);
+            if let Some(reason) = reason {
+                let next = ServiceFact::Versioned {
+                    service: record.id,
+                    number: 3,
+                    queue: "normal".to_owned(),
+                    template: Box::new(template(if reason.copy_of().is_some() {
+                        "v1"
+                    } else {
+                        "v3"
+                    })),
+                    reason,
+                    author: "ada".to_owned(),
+                    operation: OperationId::default(),
+                };
+                apply(&mut record, &next);
+            }
+            let mut all = jobs(&record, 1, mix.old);
+            let mut new = jobs(&record, 2, (5, if was_ready { 5 } else { 0 }));
+            if was_ready {
+                outage(new.iter_mut());
+            }
+            all.extend(new);
+            let told = format!("{id}, were ready: {was_ready}");
+            let silent = |host: &str| {
+                Some(if host == "h7" {
+                    HostLife::Suspect
+                } else {
+                    HostLife::Up
+                })
+            };
+            let changes = decide_where(&record, &all, &silent);
+            assert_eq!(stopped(&changes, 1).len(), 0, "{told}");
+            assert_eq!(stopped(&changes, 2).len(), expected, "{told}");
+        }
+    }
 }
 
 /// One decision looks at each replica a bounded number of times: ten times the replicas cost about

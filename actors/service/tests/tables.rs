@@ -98,4 +98,8 @@ fn shares_keep_the_available_ones() {
     ];
     assert_eq!(shares(&sizes, 9, 7), [6, 3]);
     assert_eq!(shares(&sizes, 6, 2), [4, 2]);
+    // V6.17: the new version is full and none of it is available, so the old one stays.
+    let sizes = [(2, 0), (1, 1)].map(|(live, available)| Size { live, available });
+    assert_eq!(shares(&sizes, 3, 1), [2, 1]);
+    assert_eq!(shares(&sizes, 2, 1), [1, 1]);
 }
