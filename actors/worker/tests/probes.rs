@@ -19,6 +19,11 @@ fn exec(script: &str) -> Probe {
     }
 }
 
+/// Where the first run of the first job works.
+fn work_dir(world: &World) -> std::path::PathBuf {
+    world.state().join("runs/1-1/work")
+}
+
 fn is_not_ready(what: &Happened) -> bool {
     matches!(what, Happened::NotReady { .. })
 }
@@ -33,7 +38,7 @@ async fn readiness_follows_an_exec_probe_in_the_jobs_directory() {
     controller.want(run(1), Want::Start(Box::new(spec)));
     controller.happened(run(1), "not ready", is_not_ready).await;
     assert_eq!(controller.count(run(1), |what| *what == Happened::Ready), 0);
-    let flag = world.state().join("runs/1-1/work/ready");
+    let flag = work_dir(&world).join("ready");
     std::fs::write(&flag, "").unwrap();
     controller
         .happened(run(1), "ready", |what| *what == Happened::Ready)
@@ -147,7 +152,7 @@ async fn a_failed_liveness_probe_restarts_in_place() {
     controller
         .happened(run(1), "ready", |what| *what == Happened::Ready)
         .await;
-    let flag = world.state().join("runs/1-1/work/sick");
+    let flag = work_dir(&world).join("sick");
     std::fs::write(&flag, "").unwrap();
     let is_restart = |what: &Happened| matches!(what, Happened::Restarting { .. });
     let report = controller.happened(run(1), "restart", is_restart).await;
@@ -169,7 +174,7 @@ async fn a_hanging_probe_is_killed_with_its_group() {
     }));
     controller.want(run(1), Want::Start(Box::new(spec)));
     controller.happened(run(1), "not ready", is_not_ready).await;
-    let pids = std::fs::read_to_string(world.state().join("runs/1-1/work/pids")).unwrap();
+    let pids = std::fs::read_to_string(work_dir(&world).join("pids")).unwrap();
     let first: i32 = pids.lines().next().unwrap().parse().unwrap();
     let left: Vec<_> = xce_shim::machine::processes()
         .into_iter()
