@@ -170,12 +170,19 @@ fn needs_room(template: &Template, room: &[(&Slot<'_>, &Miss)]) -> Reason {
     let (cpus, memory) = (lacking(Miss::Cpus), lacking(Miss::Memory));
     let mut parts = Vec::new();
     if !cpus.is_empty() {
-        let have = free(&cpus, |slot| MilliCpu(slot.free_cpus));
+        let have = free(
+            &cpus,
+            |slot| MilliCpu(slot.free_cpus),
+            |cpus| cpus.to_string(),
+        );
         parts.push(format!("needs {} cpus: {have}", asked.cpus));
     }
     if !memory.is_empty() {
-        let have = free(&memory, |slot| Bytes(slot.free_memory));
-        parts.push(format!("needs {} of memory: {have}", asked.memory));
+        let have = free(&memory, |slot| Bytes(slot.free_memory), Bytes::rounded);
+        parts.push(format!(
+            "needs {} of memory: {have}",
+            asked.memory.rounded()
+        ));
     }
     let code = if cpus.is_empty() {
         "needs_memory"
@@ -186,16 +193,24 @@ fn needs_room(template: &Template, room: &[(&Slot<'_>, &Miss)]) -> Reason {
 }
 
 /// What is free on the best of some hosts, and on the others.
-fn free<T: Ord + Copy + Default + Display>(hosts: &[&Slot<'_>], of: fn(&Slot<'_>) -> T) -> String {
+fn free<T: Ord + Copy + Default>(
+    hosts: &[&Slot<'_>],
+    of: fn(&Slot<'_>) -> T,
+    shown: fn(T) -> String,
+) -> String {
     let mut amounts: Vec<(T, &str)> = hosts.iter().map(|slot| (of(slot), &**slot.name)).collect();
     // The most first; the first by name among equals.
     amounts.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
     match amounts[..] {
         [] => String::new(),
-        [(most, name)] => format!("{most} free on {name}"),
-        [(most, _), ..] if most == T::default() => format!("{most} free on every host"),
+        [(most, name)] => format!("{} free on {name}", shown(most)),
+        [(most, _), ..] if most == T::default() => format!("{} free on every host", shown(most)),
         [(most, name), (second, _), ..] => {
-            format!("at most {most} free on {name}, {second} elsewhere")
+            format!(
+                "at most {} free on {name}, {} elsewhere",
+                shown(most),
+                shown(second)
+            )
         }
     }
 }
@@ -237,13 +252,16 @@ fn never(pool: &Pool<'_>, template: &Template, misses: &[(usize, Miss)]) -> Reas
     {
         let text = format!(
             "no host{kind} has {} of memory: the largest is {} with {}",
-            asked.memory, largest.name, largest.record.inventory.memory
+            asked.memory.rounded(),
+            largest.name,
+            largest.record.inventory.memory.rounded()
         );
         return Reason::new("larger_than_hosts", text);
     }
     let text = format!(
         "no host{kind} has both {} cpus and {} of memory",
-        asked.cpus, asked.memory
+        asked.cpus,
+        asked.memory.rounded()
     );
     Reason::new("larger_than_hosts", text)
 }
