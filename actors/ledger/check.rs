@@ -268,7 +268,8 @@ fn room(
             format!("host {name} has not {} cpus free", asked.cpus),
         ));
     }
-    if memory > host.inventory.memory.0 {
+    // A host may hold more than it offers, when it came back smaller: who asks for none still fits.
+    if asked.memory.0 > 0 && memory > host.inventory.memory.0 {
         let text = format!("host {name} has not {} of memory free", asked.memory);
         return Err(Unmet::new("no_room", text));
     }

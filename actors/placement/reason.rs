@@ -178,7 +178,7 @@ fn needs_room(template: &Template, room: &[(&Slot<'_>, &Miss)]) -> Reason {
         parts.push(format!("needs {} cpus: {have}", asked.cpus));
     }
     if !memory.is_empty() {
-        let have = free(&memory, |slot| Bytes(slot.free_memory), Bytes::rounded);
+        let have = free(&memory, |slot| Bytes(slot.free_memory), whole_mebibytes);
         parts.push(format!(
             "needs {} of memory: {have}",
             asked.memory.rounded()
@@ -190,6 +190,16 @@ fn needs_room(template: &Template, room: &[(&Slot<'_>, &Miss)]) -> Reason {
         "needs_cpus"
     };
     Reason::new(code, parts.join("; "))
+}
+
+/// An amount of memory in whole mebibytes, never more than there is.
+fn whole_mebibytes(bytes: Bytes) -> String {
+    const MEBIBYTE: u64 = 1 << 20;
+    if bytes.0 < MEBIBYTE {
+        bytes.to_string()
+    } else {
+        Bytes(bytes.0 / MEBIBYTE * MEBIBYTE).to_string()
+    }
 }
 
 /// What is free on the best of some hosts, and on the others.

@@ -109,23 +109,43 @@ fn resolve(user: Option<&User>) -> Result<Option<Credentials>, LaunchFailure> {
     Err(LaunchFailure::host(HostFaultKind::UserForbidden, &text))
 }
 
+/// Looks a user up in the machine's own files. Users that come from elsewhere are the worker's to
+/// resolve: a program without shared libraries cannot ask the system's other sources.
 fn look_up(name: &str) -> Result<Credentials, LaunchFailure> {
     let unknown = |text: &str| {
         LaunchFailure::host(HostFaultKind::UserUnknown, &format!("user {name:?} {text}"))
     };
-    let Ok(c_name) = CString::new(name) else {
-        return Err(unknown("is not a name"));
+    let read = |path: &str| {
+        std::fs::read_to_string(path)
+            .map_err(|error| unknown(&format!("cannot be looked up in {path}: {error}")))
     };
-    let found = nix::unistd::User::from_name(name);
-    let found = found.map_err(|errno| unknown(&format!("cannot be looked up: {errno}")))?;
-    let user = found.ok_or_else(|| unknown("is not known on this host"))?;
-    let groups = nix::unistd::getgrouplist(&c_name, user.gid);
-    let groups = groups.map_err(|errno| unknown(&format!("has no group list: {errno}")))?;
+    let (users, groups) = (read("/etc/passwd")?, read("/etc/group")?);
+    let (uid, gid) = user_of(&users, name).ok_or_else(|| unknown("is not known on this host"))?;
     Ok(Credentials {
-        uid: user.uid.as_raw(),
-        gid: user.gid.as_raw(),
-        groups: groups.into_iter().map(nix::unistd::Gid::as_raw).collect(),
+        uid,
+        gid,
+        groups: groups_of(&groups, name, gid),
     })
+}
+
+/// User and primary group of a name. Source: passwd(5), `name:password:uid:gid:...`.
+fn user_of(users: &str, name: &str) -> Option<(u32, u32)> {
+    let line = users
+        .lines()
+        .find(|line| line.split(':').next() == Some(name))?;
+    let mut parts = line.split(':').skip(2);
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// Groups that list a name, after its primary one. Source: group(5), `name:password:gid:members`.
+fn groups_of(groups: &str, name: &str, primary: u32) -> Vec<u32> {
+    let listed = groups.lines().filter_map(|line| {
+        let mut parts = line.split(':').skip(2);
+        let gid = parts.next()?.parse::<u32>().ok()?;
+        let is_member = parts.next()?.split(',').any(|member| member == name);
+        (is_member && gid != primary).then_some(gid)
+    });
+    std::iter::once(primary).chain(listed).collect()
 }
 
 fn make_cgroup(

@@ -3,11 +3,8 @@
 //! Codes: 0 the outcome is recorded; 2 wrong arguments; 3 the directory was claimed before; 4 the
 //! outcome could not be recorded.
 //!
-//! Built static it starts the fastest (measured on two CPUs, 790 against 550 jobs a second one by
-//! one, 1 430 against 1 010 with four at once):
-//! `cargo rustc --release -p xce-shim --bin xce-shim -- -C target-feature=+crt-static
-//! -C relocation-model=static`. A static shim knows users by name only from `/etc/passwd`; where
-//! users come from elsewhere the worker resolves them to ids.
+//! Linked without shared libraries where that is possible (see `build.rs`), since it starts with each
+//! job. Such a shim may know users by name only from `/etc/passwd`, so the worker resolves names.
 
 mod child;
 mod clients;

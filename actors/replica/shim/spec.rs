@@ -185,6 +185,17 @@ impl Spec {
         record::store(run_dir, SPEC_FILE, self, false)
     }
 
+    /// Writes `spec` of a run directory that was just made, where nobody can look yet: one step
+    /// less than [`Spec::store`].
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub fn store_first(&self, run_dir: &Path) -> std::io::Result<()> {
+        let mut bytes = serde_json::to_vec(self)?;
+        bytes.push(b'\n');
+        std::fs::write(run_dir.join(SPEC_FILE), bytes)
+    }
+
     /// Finds the first thing that no host could run.
     ///
     /// # Errors
