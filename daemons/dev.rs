@@ -187,12 +187,29 @@ async fn supervise(
     } else {
         Stopping::WorkersWithJobs
     });
-    let controller = children.remove(0);
-    for child in children {
-        child.ended().await;
+    let all = async {
+        let controller = children.remove(0);
+        for child in children {
+            child.ended().await;
+        }
+        stop.send_if_modified(|how| {
+            let further = *how != Stopping::Now;
+            if further {
+                *how = Stopping::All;
+            }
+            further
+        });
+        controller.ended().await;
+    };
+    tokio::pin!(all);
+    loop {
+        tokio::select! {
+            () = &mut all => break,
+            _ = interrupt.recv() => {
+                stop.send_replace(Stopping::Now);
+            }
+        }
     }
-    stop.send_replace(Stopping::All);
-    controller.ended().await;
     eprintln!("xced dev: stopped");
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::process::{Child as Process, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use xce_config::Home;
@@ -25,6 +25,9 @@ const STABLE_AFTER: Duration = Duration::from_secs(10);
 /// Source: derived; the default stop grace of jobs, 30 s, and time to report their ends.
 const END_WITHIN: Duration = Duration::from_secs(45);
 
+/// How long it waits for a child before it says so. Source: chosen; a person begins to wonder.
+const SAY_AFTER: Duration = Duration::from_secs(5);
+
 /// How far stopping is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopping {
@@ -36,6 +39,8 @@ pub enum Stopping {
     WorkersWithJobs,
     /// Everything ends.
     All,
+    /// Everything ends at once, in whatever state it is.
+    Now,
 }
 
 /// What happened to a child.
@@ -187,8 +192,12 @@ async fn run(
         status = child.wait() => Some(status?),
         how = asked(stopping, line.is_worker) => {
             ask(stdin, how).await;
-            if tokio::time::timeout(END_WITHIN, child.wait()).await.is_err() {
-                eprintln!("xced dev: {} did not end in time and is killed", line.name);
+            if !ends(&line.name, &mut child, stopping).await {
+                eprintln!(
+                    "xced dev: {} does not end and is killed; what ran below it goes on and is \
+                     taken up at the next start",
+                    line.name
+                );
                 child.kill().await?;
             }
             None
@@ -198,6 +207,25 @@ async fn run(
         reader.abort();
     }
     Ok(ended)
+}
+
+/// Waits until a child that was asked has ended, and says for whom it waits; false when it takes too
+/// long, or everything is to end at once.
+async fn ends(name: &str, child: &mut Process, stopping: &mut watch::Receiver<Stopping>) -> bool {
+    let deadline = tokio::time::Instant::now() + END_WITHIN;
+    loop {
+        tokio::select! {
+            ended = child.wait() => return ended.is_ok(),
+            // A supervisor that is gone wants everything to end at once.
+            _ = stopping.wait_for(|how| *how == Stopping::Now) => return false,
+            () = tokio::time::sleep(SAY_AFTER) => {
+                if tokio::time::Instant::now() >= deadline {
+                    return false;
+                }
+                eprintln!("xced dev: waits for {name}; Ctrl-C once more kills it");
+            }
+        }
+    }
 }
 
 async fn announce(name: String, stdout: ChildStdout, events: mpsc::Sender<Event>) {
@@ -222,7 +250,7 @@ async fn asked(stopping: &mut watch::Receiver<Stopping>, is_worker: bool) -> Sto
     let concerned = |how: &Stopping| match how {
         Stopping::No => false,
         Stopping::Workers | Stopping::WorkersWithJobs => is_worker,
-        Stopping::All => true,
+        Stopping::All | Stopping::Now => true,
     };
     stopping
         .wait_for(concerned)
