@@ -176,13 +176,25 @@ async fn supervise(
             },
         }
     }
-    let fate = if arguments.keep_jobs {
+    end(arguments.keep_jobs, &stop, children, &mut interrupt).await;
+    eprintln!("xced dev: stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends workers, then the controller; another interrupt ends what does not end by itself.
+async fn end(
+    keep_jobs: bool,
+    stop: &watch::Sender<Stopping>,
+    mut children: Vec<Child>,
+    interrupt: &mut tokio::signal::unix::Signal,
+) {
+    let fate = if keep_jobs {
         "jobs go on"
     } else {
         "jobs are stopped"
     };
     eprintln!("xced dev: stopping; {fate}");
-    stop.send_replace(if arguments.keep_jobs {
+    stop.send_replace(if keep_jobs {
         Stopping::Workers
     } else {
         Stopping::WorkersWithJobs
@@ -210,8 +222,6 @@ async fn supervise(
             }
         }
     }
-    eprintln!("xced dev: stopped");
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The address to listen on. A port that is free to choose is taken from below those that the system

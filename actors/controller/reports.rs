@@ -166,17 +166,7 @@ fn decide(
             .into(),
         );
     }
-    let mut conditions = vec![Precondition::HostMark {
-        host: host.name.clone(),
-        incarnation,
-        epoch: record.epoch,
-        sequence: record.sequence,
-    }];
-    conditions.extend(
-        touched.into_iter().filter_map(|(job, (known, lsn))| {
-            known.map(|_| Precondition::JobUnchanged { job, lsn })
-        }),
-    );
+    let conditions = conditions(record, incarnation, touched);
     let frees = facts.iter().any(|fact| {
         matches!(
             fact,
@@ -189,6 +179,26 @@ fn decide(
         facts,
         stale,
     })
+}
+
+/// The batch holds as long as the mark and the jobs are as they were read.
+fn conditions(
+    record: &xce_host::HostRecord,
+    incarnation: xce_model::Incarnation,
+    touched: Touched,
+) -> Vec<Precondition> {
+    let mut conditions = vec![Precondition::HostMark {
+        host: record.inventory.name.clone(),
+        incarnation,
+        epoch: record.epoch,
+        sequence: record.sequence,
+    }];
+    conditions.extend(
+        touched.into_iter().filter_map(|(job, (known, lsn))| {
+            known.map(|_| Precondition::JobUnchanged { job, lsn })
+        }),
+    );
+    conditions
 }
 
 fn apply(job: Option<&mut JobRecord>, facts: &[xce_replica::JobFact], now: ClusterTime, lsn: Lsn) {
