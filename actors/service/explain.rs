@@ -119,6 +119,7 @@ fn conditions(record: &ServiceRecord, census: &Census<'_>, line: &str) -> Vec<Co
         };
         add(Condition::Short, text, record.short_since);
     }
+    say_once(&mut conditions, line, available, record.desired);
     if conditions.is_empty() {
         conditions.push(ConditionView {
             condition: Condition::Steady,
@@ -127,6 +128,25 @@ fn conditions(record: &ServiceRecord, census: &Census<'_>, line: &str) -> Vec<Co
         });
     }
     conditions
+}
+
+/// What holds the next step back is said with the first condition that it is the reason of; those
+/// after it keep what is theirs.
+fn say_once(conditions: &mut [ConditionView], line: &str, available: u32, desired: u32) {
+    if line.is_empty() {
+        return;
+    }
+    let first = conditions.iter().position(|one| one.reason.ends_with(line));
+    let others = first.map_or(conditions.len(), |first| first + 1);
+    for other in &mut conditions[others..] {
+        let Some(own) = other.reason.strip_suffix(line) else {
+            continue;
+        };
+        other.reason = match own.trim_end_matches([';', ':', ' ']) {
+            "" => format!("available {available} < desired {desired}"),
+            own => own.to_owned(),
+        };
+    }
 }
 
 /// Such as `version 2: 3 of 4 replicas, 2 available; ...`.

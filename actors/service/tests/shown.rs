@@ -45,6 +45,27 @@ fn a_pending_replica_says_why() {
 }
 
 #[test]
+fn what_holds_the_next_step_back_is_said_once() {
+    let mut world = World::new(&spec(3, 1, 0));
+    world.behave("v1", Behaviour::Crash(10));
+    world.run_for(60_000);
+    let view = world.view();
+    let reasons: Vec<(&str, &str)> = view
+        .conditions
+        .iter()
+        .map(|one| (one.condition.word(), one.reason.as_str()))
+        .collect();
+    assert_eq!(reasons[0], ("crash-loop", view.rollout.explain.as_str()));
+    assert_eq!(
+        reasons[1..],
+        [
+            ("rolling", "version 1: 2 of 3 replicas, 0 available"),
+            ("short", "available 0 < desired 3")
+        ]
+    );
+}
+
+#[test]
 fn events_are_bounded_and_carry_time_and_position() {
     let mut world = World::complete(&spec(1, 1, 0));
     for number in 2..40 {
