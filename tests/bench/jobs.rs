@@ -2,7 +2,7 @@
 //! bare shim chain and of a bare start and wait, the wait from submission to start on an idle
 //! cluster, and what ten thousand pending jobs cost. One JSON line.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use xce_model::{JobId, JobState};
 use xce_tests::{Cluster, Setup};
 
 use crate::client::{Client, Fault, job};
+use crate::cpu;
 
 /// Jobs of one case. Source: the requirement, 5 000 jobs of `/bin/true`.
 const JOBS: u64 = 5_000;
@@ -19,6 +20,10 @@ const JOBS: u64 = 5_000;
 const SAMPLES: usize = 300;
 /// Jobs that wait. Source: the requirement.
 const PENDING: u64 = 10_000;
+/// Time between two looks at jobs that run. Source: derived; a hundredth of the shortest case.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The same on an idle cluster, where one job is looked at.
+const LOOK_AT_ONE_EVERY: Duration = Duration::from_millis(5);
 /// Submissions in flight. Source: foundations section 3; 64 saturate a connection.
 const IN_FLIGHT: usize = 64;
 
@@ -27,7 +32,9 @@ pub fn run() -> Result<(), Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let (bare, shim) = baselines()?;
+    // Kept to the end: some file systems are slow to make files while others were just removed.
+    let base = tempfile::tempdir()?;
+    let (bare, shim) = baselines(base.path())?;
     let cluster = Setup::new("bench-jobs")
         .workers(1)
         .set_worker("cpus=2")
@@ -41,9 +48,13 @@ async fn measure(cluster: &Cluster, bare: f64, shim: f64) -> Result<serde_json::
     let client = Client::connect(cluster.home(), cluster.address()).await?;
     let (p50, p99) = latency(&client).await?;
     eprintln!("jobs: from submission to start {p50} ms, p99 {p99} ms");
+    let before = Costs::now(cluster)?;
     let single = singles(&client).await?;
+    let single_costs = before.until(&Costs::now(cluster)?);
     eprintln!("jobs: {single:.0} single ones a second, bare shim chain {shim:.0}");
+    let before = Costs::now(cluster)?;
     let array = array(&client).await?;
+    let array_costs = before.until(&Costs::now(cluster)?);
     eprintln!("jobs: {array:.0} elements of an array a second");
     let (bytes_each, answer_ms) = pending(cluster, &client).await?;
     Ok(json!({
@@ -56,6 +67,8 @@ async fn measure(cluster: &Cluster, bare: f64, shim: f64) -> Result<serde_json::
         "array_per_s": round(array),
         "array_of_shim_chain": round(array / shim * 100.0) / 100.0,
         "array_of_bare_spawn": round(array / bare * 100.0) / 100.0,
+        "single_cpu_us": single_costs,
+        "array_cpu_us": array_costs,
         "submit_to_start_p50_ms": p50,
         "submit_to_start_p99_ms": p99,
         "pending_jobs": PENDING,
@@ -65,12 +78,45 @@ async fn measure(cluster: &Cluster, bare: f64, shim: f64) -> Result<serde_json::
     }))
 }
 
+/// Processor time used so far, in milliseconds.
+struct Costs {
+    controller: u64,
+    worker: u64,
+    runs: u64,
+    machine: u64,
+}
+
+impl Costs {
+    fn now(cluster: &Cluster) -> Result<Self, Fault> {
+        let (controller, _) = cpu::of_process(cluster.controller_pid())?;
+        let (worker, runs) = cpu::of_process(cluster.worker_pid("w1"))?;
+        let machine = cpu::of_machine()?;
+        Ok(Self {
+            controller,
+            worker,
+            runs,
+            machine,
+        })
+    }
+
+    /// Microseconds a job; `machine` also holds what has nothing to do with this measurement.
+    fn until(&self, after: &Self) -> serde_json::Value {
+        let each = |before: u64, after: u64| (after - before) * 1000 / JOBS;
+        json!({
+            "controller": each(self.controller, after.controller),
+            "worker": each(self.worker, after.worker),
+            "shim_and_job": each(self.runs, after.runs),
+            "machine": each(self.machine, after.machine),
+        })
+    }
+}
+
 fn round(value: f64) -> f64 {
     value.round()
 }
 
 /// Jobs a second of a bare start and wait, and of the bare shim chain, two at once.
-fn baselines() -> Result<(f64, f64), Fault> {
+fn baselines(base: &Path) -> Result<(f64, f64), Fault> {
     let bare = two_at_once(|_, _| {
         let status = Command::new("/bin/true").status();
         assert!(
@@ -79,21 +125,35 @@ fn baselines() -> Result<(f64, f64), Fault> {
         );
     });
     let shim = xce_tests::harness::binaries::path("xce-shim");
-    let base = tempfile::tempdir()?;
+    let group = format!("xce-bench-jobs-{}", std::process::id());
     let chain = |thread: usize, number: u32| {
-        chain(&shim, &base.path().join(format!("{thread}-{number}")));
+        let dir = base.join(format!("{thread}-{number}"));
+        chain(&shim, &dir, &group);
     };
-    Ok((bare, two_at_once(chain)))
+    let chained = two_at_once(chain);
+    if let Some(mount) = xce_shim::cgroup::v2_mount() {
+        xce_shim::cgroup::remove(&mount.join(&group));
+    }
+    Ok((bare, chained))
 }
 
-/// One job through its shim, and its record read: what a worker cannot do without.
-fn chain(shim: &Path, dir: &PathBuf) {
+/// One job through its shim, launched as a worker launches it, and its record read: what a worker
+/// cannot do without.
+fn chain(shim: &Path, dir: &Path, group: &str) {
     std::fs::create_dir(dir).expect("the run directory can be made");
-    let spec = xce_shim::Spec::new(
-        "bench",
-        vec!["/bin/true".into()],
-        &dir.display().to_string(),
-    );
+    std::fs::create_dir(dir.join("work")).expect("the working directory can be made");
+    let command = vec!["/bin/true".to_owned()];
+    let mut spec = xce_shim::Spec::new("bench", command, &dir.join("work").to_string_lossy());
+    spec.env = vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
+    spec.stdout = xce_shim::Output::Spool("stdout".to_owned());
+    spec.stderr = xce_shim::Output::Spool("stderr".to_owned());
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    spec.cgroup = Some(format!("{group}/{name}"));
+    spec.limits = xce_shim::Limits {
+        memory_bytes: Some(1 << 20),
+        pids: None,
+        cpu_milli: Some(1000),
+    };
     spec.store(dir).expect("the spec can be stored");
     let mut child = xce_shim::spawn(shim, dir).expect("the shim starts");
     let status = child.wait().expect("the shim ends");
@@ -137,6 +197,7 @@ async fn latency(client: &Client) -> Result<(i64, i64), Fault> {
         let accepted = client.submit(job(&["/bin/true"], 1000, None)).await?;
         let id: JobId = accepted.ids.first().ok_or("no id")?.parse()?;
         loop {
+            tokio::time::sleep(LOOK_AT_ONE_EVERY).await;
             let shown = client.show(id).await?;
             let view = shown.first().ok_or("no job")?;
             if view.terminal {
@@ -185,19 +246,34 @@ async fn submit_many(
     Ok(last)
 }
 
+/// Waits until one job, or one element, has ended: one small question at a time, since whoever asks
+/// takes processor time from those that are measured.
+async fn wait_for_one(client: &Client, id: JobId) -> Result<(), Fault> {
+    loop {
+        let shown = client.show(id).await?;
+        if shown.first().is_some_and(|job| job.terminal) {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
 /// Waits until the last `count` jobs up to `last` have ended, first come first served.
 async fn wait_for(client: &Client, last: JobId, count: u64) -> Result<(), Fault> {
+    wait_for_one(client, last).await?;
     let mut after = JobId::single(last.number - count);
     loop {
         let jobs = client.list(Some(after)).await?;
         let ended = jobs.iter().take_while(|job| job.terminal).last();
-        if let Some(view) = ended {
+        if let Some(view) = &ended {
             after = view.id.parse()?;
         }
         if after >= last {
             return Ok(());
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        if ended.is_none() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 }
 
@@ -212,6 +288,7 @@ async fn array(client: &Client) -> Result<f64, Fault> {
         .submit(job(&["/bin/true"], 1000, Some(ranges)))
         .await?;
     let id: JobId = accepted.ids.first().ok_or("no id")?.parse()?;
+    wait_for_one(client, JobId::element(id.number, elements)).await?;
     loop {
         let shown = client.show(id).await?;
         let whole = shown
@@ -221,15 +298,15 @@ async fn array(client: &Client) -> Result<f64, Fault> {
         if whole.done == JOBS {
             return Ok(JOBS as f64 / start.elapsed().as_secs_f64());
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
 /// Memory of a pending job on the controller, and the time from its kill to an answer.
 async fn pending(cluster: &Cluster, client: &Client) -> Result<(u64, u64), Fault> {
-    let before = resident(cluster.controller_pid())?;
+    let before = cpu::resident(cluster.controller_pid())?;
     let last = submit_many(client, PENDING, &["/bin/sleep", "1000"], 64_000).await?;
-    let after = resident(cluster.controller_pid())?;
+    let after = cpu::resident(cluster.controller_pid())?;
     let jobs = client.show(last).await?;
     assert_eq!(
         jobs.first().map(|job| job.state),
@@ -248,14 +325,4 @@ async fn pending(cluster: &Cluster, client: &Client) -> Result<(u64, u64), Fault
     };
     let each = after.saturating_sub(before) / PENDING;
     Ok((each, u64::try_from(answered.as_millis())?))
-}
-
-fn resident(pid: u32) -> Result<u64, Fault> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = text
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .ok_or("no VmRSS")?;
-    let kib: u64 = line.split_whitespace().nth(1).ok_or("no number")?.parse()?;
-    Ok(kib * 1024)
 }

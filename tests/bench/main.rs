@@ -1,7 +1,11 @@
 //! Measurements, each printing one line of JSON: `cargo x bench`, or with names some of them.
 
+mod actors;
 mod client;
+mod cpu;
+mod etcd;
 mod jobs;
+mod restarts;
 mod shim;
 mod wal;
 
@@ -11,9 +15,15 @@ use std::process::ExitCode;
 /// Name of a measurement, and how it runs.
 type Measurement = (&'static str, fn() -> Result<(), Box<dyn Error>>);
 
-const ALL: [Measurement; 3] = [
+const ALL: [Measurement; 5] = [
+    ("actors", || {
+        actors::run().map_err(|fault| fault as Box<dyn Error>)
+    }),
     ("jobs", || {
         jobs::run().map_err(|fault| fault as Box<dyn Error>)
+    }),
+    ("restarts", || {
+        restarts::run().map_err(|fault| fault as Box<dyn Error>)
     }),
     ("shim", || {
         shim::run();

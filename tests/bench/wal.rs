@@ -1,7 +1,10 @@
 //! How fast the WAL makes groups durable, against what the disk can do at all.
 //!
 //! Prints one JSON line. The raw limit (one direct synced block after another) and the single writer
-//! are measured in turns, because any other process that syncs drags all of them.
+//! are measured in turns, because any other process that syncs drags all of them. Where an `etcd` is
+//! installed, one member of it on the same disk does the same: durable puts of as many bytes by as many
+//! clients that wait for each answer. It has a network in between and we have not, which costs it some
+//! 100 us of each wait and processor time of each put; the README says what that means.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +14,8 @@ use std::time::{Duration, Instant};
 use xce_wal::{
     Device, Disk, DiskMode, FileDisk, Machine, Position, SnapshotError, Wal, WalConfig, open,
 };
+
+use crate::etcd::Etcd;
 
 /// Source: the size of a typical fact, as in the foundations' table.
 const GROUP_BYTES: usize = 200;
@@ -54,21 +59,61 @@ fn measure(dir: &Path) -> Result<String, Box<dyn std::error::Error>> {
     }
     raw_waits.sort_unstable();
     one.waits.sort_unstable();
+    let etcd = Etcd::start(dir)?;
+    if etcd.is_none() {
+        eprintln!("wal: etcd is not installed, there is no comparison with it");
+    }
+    // Its cells lie beside ours, so that both see the same neighbours.
+    let theirs = |clients: u64| -> std::io::Result<Option<Cell>> {
+        let Some(etcd) = &etcd else { return Ok(None) };
+        let waits = etcd.puts(clients, CELL, GROUP_BYTES)?;
+        Ok(Some(Cell {
+            waits,
+            seconds: CELL.as_secs_f64(),
+            ..Cell::default()
+        }))
+    };
+    let etcd_one = theirs(1)?;
     let few = runtime.block_on(writers(&dir.join("few"), 64, CELL, true))?;
+    let etcd_few = theirs(64)?;
     let many = runtime.block_on(writers(&dir.join("many"), 256, CELL, true))?;
+    let etcd_many = theirs(256)?;
     let reopen_ms = runtime.block_on(reopen(&dir.join("one")))?;
     let raw = raw_waits.len() as f64 / CELL.as_secs_f64();
     let raw_p50 = median(&raw_waits);
+    let cells = [(&one, etcd_one), (&few, etcd_few), (&many, etcd_many)];
     Ok(format!(
         "{{\"bench\":\"wal\",\"group_bytes\":{GROUP_BYTES},\"raw_direct_per_s\":{raw:.0},\
          \"raw_p50_us\":{raw_p50},\"one_writer_of_raw\":{:.2},\"one_writer_p50_of_raw\":{:.2},\
-         {},{},{},\"reopen_ms\":{reopen_ms:.1}}}",
+         {},{},{},\"reopen_ms\":{reopen_ms:.1},\"etcd\":{}}}",
         one.rate() / raw,
         raw_p50 as f64 / median(&one.waits).max(1) as f64,
         one.json("one_writer"),
         few.json("writers_64"),
         many.json("writers_256"),
+        compared(&cells),
     ))
+}
+
+/// Rates and waits of etcd, and our rates as multiples of them; `null` without an etcd.
+fn compared(cells: &[(&Cell, Option<Cell>)]) -> String {
+    let fields: Option<Vec<String>> = cells
+        .iter()
+        .zip(["one", "64", "256"])
+        .map(|((ours, theirs), name)| {
+            let theirs = theirs.as_ref()?;
+            Some(format!(
+                "\"{name}_per_s\":{:.0},\"{name}_p50_us\":{},\"{name}_times\":{:.1}",
+                theirs.rate(),
+                median(&theirs.waits),
+                ours.rate() / theirs.rate(),
+            ))
+        })
+        .collect();
+    fields.map_or_else(
+        || "null".to_owned(),
+        |fields| format!("{{{}}}", fields.join(",")),
+    )
 }
 
 /// The middle of sorted numbers.
@@ -77,14 +122,14 @@ fn median(sorted: &[u64]) -> u64 {
 }
 
 /// One zeroed file for durable one-block writes, one after another.
-struct RawDisk {
+pub struct RawDisk {
     device: Box<dyn Device>,
     store: Vec<u8>,
     writes: u64,
 }
 
 impl RawDisk {
-    fn open(dir: &Path) -> std::io::Result<Self> {
+    pub fn open(dir: &Path) -> std::io::Result<Self> {
         let path = dir.join("raw.tmp");
         let disk = FileDisk::with_mode(DiskMode::Direct);
         disk.preallocate(&path, RAW_BYTES)?;
@@ -95,7 +140,7 @@ impl RawDisk {
         })
     }
 
-    fn measure(&mut self, span: Duration, waits: &mut Vec<u64>) -> std::io::Result<()> {
+    pub fn measure(&mut self, span: Duration, waits: &mut Vec<u64>) -> std::io::Result<()> {
         let start = self.store.as_ptr().align_offset(BLOCK);
         let begin = Instant::now();
         while begin.elapsed() < span {
