@@ -31,7 +31,7 @@ pub struct JobView {
     pub reason_code: String,
     /// Number of the current or last run; 0 before the first.
     pub run: u32,
-    /// Host of the current or last run.
+    /// Host that it holds, or where it ended; absent while it waits.
     pub host: Option<String>,
     /// Whether that host answers; absent where the job holds no host.
     pub reachable: Option<bool>,
@@ -183,7 +183,11 @@ pub fn view(job: &JobRecord, around: Surroundings, time: FormatTime<'_>) -> JobV
         reason,
         reason_code,
         run: job.run,
-        host: job.host.as_deref().map(str::to_owned),
+        host: job
+            .host
+            .as_deref()
+            .filter(|_| holds || job.state.is_terminal())
+            .map(str::to_owned),
         reachable: if holds { around.reachable } else { None },
         exit: job.exit.as_ref().map(ExitView::from),
         submitted: time(job.submitted),
