@@ -38,7 +38,8 @@ pub struct ServiceView {
     pub live: u32,
     /// Replicas that take work.
     pub ready: u32,
-    /// Replicas that have taken work for `min_ready` on a reachable host.
+    /// Replicas that have taken work for `min_ready` on a reachable host; for at least a second where
+    /// no probe tells that they can.
     pub available: u32,
     /// Replicas told to stop whose end is not confirmed.
     pub stopping: u32,
