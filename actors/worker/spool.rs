@@ -19,7 +19,7 @@ mod record;
 mod tests;
 
 use queue::Queue;
-pub use queue::{Mark, is_end};
+pub use queue::{Haste, Mark, is_end};
 use record::{HEADER_BYTES, Header, RECORD_HEAD_BYTES};
 
 /// The file is written anew when it is larger than this and less than half of it is needed.
@@ -271,6 +271,11 @@ impl Spool {
     /// Facts after a number, oldest first, within both bounds but at least one.
     pub fn batch(&mut self, after: u64, count_max: usize, bytes_max: usize) -> Vec<Report> {
         self.queue.batch(after, count_max, bytes_max)
+    }
+
+    /// How soon the facts after a number are to be sent.
+    pub fn haste(&self, after: u64) -> Haste {
+        self.queue.haste(after)
     }
 
     /// The file, when facts were written since it was last asked for: sync it before sending them.

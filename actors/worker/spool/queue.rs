@@ -58,6 +58,18 @@ pub enum Mark {
     Ahead,
 }
 
+/// How soon facts are to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Haste {
+    /// There are none.
+    Nothing,
+    /// They only say that runs have started: what follows from that can wait a moment, and the end
+    /// of a short run may come along.
+    Soon,
+    /// Somebody waits for them.
+    AtOnce,
+}
+
 impl Queue {
     /// A queue whose facts up to `committed` are committed.
     pub fn new(committed: u64) -> Self {
@@ -144,6 +156,18 @@ impl Queue {
             self.sent = self.sent.max(last.sequence);
         }
         batch
+    }
+
+    /// How soon the facts after a number are to be sent.
+    pub fn haste(&self, after: u64) -> Haste {
+        let mut haste = Haste::Nothing;
+        for (report, _) in self.waiting.range(after + 1..).map(|(_, entry)| entry) {
+            if !matches!(report.what, Happened::Started { .. }) {
+                return Haste::AtOnce;
+            }
+            haste = Haste::Soon;
+        }
+        haste
     }
 
     /// Lets go of what is committed. Nothing changes when the mark is ahead.

@@ -49,6 +49,23 @@ fn mark(spool: &Spool, sequence: u64) -> ReportsCommitted {
 }
 
 #[test]
+fn only_starts_may_wait_a_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut spool, _) = open(&dir.path().join("spool"));
+    assert_eq!(spool.haste(0), Haste::Nothing);
+    put(&mut spool, 1, Happened::Started { pid: 7 });
+    put(&mut spool, 2, Happened::Started { pid: 8 });
+    assert_eq!(spool.haste(0), Haste::Soon);
+    assert_eq!(spool.haste(2), Haste::Nothing);
+    put(&mut spool, 1, ended());
+    for (sent, haste) in [(0, Haste::AtOnce), (2, Haste::AtOnce), (3, Haste::Nothing)] {
+        assert_eq!(spool.haste(sent), haste, "after {sent}");
+    }
+    put(&mut spool, 3, Happened::Started { pid: 9 });
+    assert_eq!(spool.haste(3), Haste::Soon);
+}
+
+#[test]
 fn facts_come_back_and_leave_when_committed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("spool");
