@@ -103,7 +103,13 @@ fn next_placements(host: &Host, view: &View, group: &Group) -> Vec<Placement> {
     let Some(then) = view.with_group(group) else {
         return Vec::new();
     };
-    xce_placement::plan(&then, QUEUES, host.control.now(), PLACEMENTS_MAX)
+    let mut next = xce_placement::plan(&then, QUEUES, host.control.now(), PLACEMENTS_MAX);
+    // What an end means for a service is its service's to decide first: backoff, slow start.
+    next.retain(|placement| {
+        then.job(placement.job)
+            .is_none_or(|job| job.service.is_none())
+    });
+    next
 }
 
 struct Decided {
