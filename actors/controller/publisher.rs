@@ -3,13 +3,14 @@
 //! The ledger hands over the keys it touched, in the WAL's own thread, so nothing here waits. What is
 //! told is a level ("look"), never an edge: many changes before an actor looks are one.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use xce_ledger::{Key as LedgerKey, View};
 use xce_model::{JobId, Lsn, ServiceId};
-use xce_runtime::{Context, Crash, Entity, Key, Policy, Restart, Task};
+use xce_replica::JobRecord;
+use xce_runtime::{Address, Context, Crash, Entity, Key, Policy, Restart};
 
 use crate::control::Control;
 use crate::reading::services_on;
@@ -19,7 +20,7 @@ use crate::{host, job, service};
 #[derive(Debug)]
 pub struct Touched {
     keys: Mutex<BTreeSet<LedgerKey>>,
-    ready: Notify,
+    publisher: OnceLock<Address<Message>>,
     lsn: watch::Sender<Lsn>,
 }
 
@@ -29,7 +30,7 @@ impl Touched {
         let (lsn, published) = watch::channel(0);
         let touched = Self {
             keys: Mutex::default(),
-            ready: Notify::new(),
+            publisher: OnceLock::new(),
             lsn,
         };
         (Arc::new(touched), published)
@@ -39,9 +40,13 @@ impl Touched {
     pub fn add(&self, view: &View, keys: &[LedgerKey]) {
         if !keys.is_empty() {
             let mut all = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+            let told = !all.is_empty();
             all.extend(keys.iter().cloned());
             drop(all);
-            self.ready.notify_one();
+            if !told && let Some(publisher) = self.publisher.get() {
+                // One that is down tells everybody when it starts.
+                let _ = publisher.cast(Message::Look);
+            }
         }
         self.lsn.send_replace(view.lsn());
     }
@@ -67,28 +72,24 @@ pub enum Message {
 
 impl Entity for Publisher {
     type Message = Message;
-    type State = Task;
+    type State = ();
     const KIND: &'static str = "publisher";
 
     /// A crash may have lost keys that were taken and not told, so everybody looks once.
-    async fn recover(&self, context: &Context<Message>) -> Result<Task, Crash> {
+    async fn recover(&self, context: &Context<Message>) -> Result<(), Crash> {
+        // The address first: what is touched before the keys are taken is told here with all else,
+        // and what is touched later finds no keys and says so itself.
+        drop(self.touched.publisher.set(context.address().clone()));
+        drop(self.touched.take());
         tell_everybody(&self.control);
-        let touched = Arc::clone(&self.touched);
-        let address = context.address().clone();
-        Ok(Task::spawn(async move {
-            loop {
-                touched.ready.notified().await;
-                // A full mailbox holds a look already; one that is down looks when it starts.
-                let _ = address.cast(Message::Look);
-            }
-        }))
+        Ok(())
     }
 
     async fn handle(
         &self,
         _context: &Context<Message>,
         message: Message,
-        _state: &mut Task,
+        _state: &mut (),
     ) -> Result<(), Crash> {
         match message {
             Message::Look => {
@@ -109,17 +110,19 @@ fn tell_everybody(control: &Arc<Control>) {
     for service in view.services().values() {
         service::look(control, service.id);
     }
+    let mut orders = Orders::new();
     for job in view.jobs().values().filter(|job| job.state.holds_host()) {
         job::ensure(control, job.id);
+        note_order(&mut orders, job);
     }
+    give(control, orders);
     control.tell_scheduler();
 }
 
 fn tell(control: &Arc<Control>, keys: BTreeSet<LedgerKey>) {
     let view = control.view();
     let mut services: BTreeSet<ServiceId> = BTreeSet::new();
-    let mut orders: std::collections::BTreeMap<Arc<str>, Vec<JobId>> =
-        std::collections::BTreeMap::new();
+    let mut orders = Orders::new();
     let mut schedule = false;
     for key in keys {
         match key {
@@ -137,11 +140,7 @@ fn tell(control: &Arc<Control>, keys: BTreeSet<LedgerKey>) {
                 } else {
                     job::release(control, id);
                 }
-                if let Some(host) = &record.host
-                    && job::needs_order(record)
-                {
-                    orders.entry(Arc::clone(host)).or_default().push(id);
-                }
+                note_order(&mut orders, record);
             }
             LedgerKey::Array(_) => schedule = true,
             LedgerKey::Host(name) => {
@@ -159,14 +158,29 @@ fn tell(control: &Arc<Control>, keys: BTreeSet<LedgerKey>) {
             LedgerKey::Session(_) => {}
         }
     }
-    for (host, jobs) in orders {
-        host::order(control, &host, jobs);
-    }
+    give(control, orders);
     for id in services {
         service::look(control, id);
     }
     if schedule {
         control.tell_scheduler();
+    }
+}
+
+/// Jobs that workers have to be told of, by host.
+type Orders = BTreeMap<Arc<str>, Vec<JobId>>;
+
+fn note_order(orders: &mut Orders, job: &JobRecord) {
+    if let Some(host) = &job.host
+        && job::needs_order(job)
+    {
+        orders.entry(Arc::clone(host)).or_default().push(job.id);
+    }
+}
+
+fn give(control: &Control, orders: Orders) {
+    for (host, jobs) in orders {
+        host::order(control, &host, jobs);
     }
 }
 
