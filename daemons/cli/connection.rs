@@ -28,10 +28,10 @@ const READ_PATIENCE: Millis = Millis::seconds(10);
 /// Longest wait for one answer. Source: chosen, well above the slowest answer measured.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(20);
 /// Time of the first attempt to connect; each further one has twice as long.
-/// Source: derived; a handshake takes 2 ms, a closed port gives no sign, and a lost first packet is
-/// sent again only after a second, so that a new attempt reaches a controller that has just started
-/// sooner than an old one.
-const DIAL_FIRST: Duration = Duration::from_millis(250);
+/// Source: derived; a handshake takes 2 ms, a closed port gives no sign, and what is sent again waits
+/// twice as long each time, so that a new attempt reaches a controller that has just started sooner
+/// than an old one.
+const DIAL_FIRST: Duration = Duration::from_millis(100);
 /// Time of the only or last attempt to connect. Source: chosen, a handshake on a busy machine.
 const DIAL_LAST: Duration = Duration::from_secs(1);
 /// Longest time of one attempt to connect. Source: chosen, a handshake on a busy machine.

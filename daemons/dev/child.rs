@@ -160,7 +160,9 @@ async fn keep(
             return;
         }
         if since.elapsed() >= STABLE_AFTER {
+            // One that ran well is missed: it starts again at once.
             wait = WAIT_FIRST;
+            continue;
         }
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
