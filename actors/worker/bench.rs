@@ -1,6 +1,6 @@
 //! Jobs a second through a worker, as a share of the same shims started by hand.
 //!
-//! `cargo run --release --package xce-worker --example bench [jobs] [slots]`
+//! `cargo run --release --package xce-worker --example worker-jobs [jobs] [slots]`
 #![allow(clippy::unwrap_used)]
 
 #[path = "tests/controller.rs"]
