@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xce_ledger::Fact;
 use xce_model::{ClusterTime, Millis};
 use xce_replica::JobFact;
-use xce_runtime::{Context, Crash, Entity, Key, Policy, Restart, Timer, Trigger, View};
+use xce_runtime::{Context, Crash, Entity, Key, Timer, Trigger, View};
 
 use crate::control::{CommitError, Control};
 
@@ -111,12 +111,6 @@ impl Janitor {
         }
     }
 }
-
-/// How it is supervised.
-pub const POLICY: Policy = Policy {
-    restart: Restart::Always,
-    ..Policy::ENTITY
-};
 
 /// Its key.
 pub fn key() -> Key {

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use xce_ledger::{Key as LedgerKey, View};
 use xce_model::{JobId, Lsn, ServiceId};
 use xce_replica::JobRecord;
-use xce_runtime::{Address, Context, Crash, Entity, Key, Policy, Restart};
+use xce_runtime::{Address, Context, Crash, Entity, Key};
 
 use crate::control::Control;
 use crate::reading::services_on;
@@ -183,12 +183,6 @@ fn give(control: &Control, orders: Orders) {
         host::order(control, &host, jobs);
     }
 }
-
-/// How the publisher is supervised.
-pub const POLICY: Policy = Policy {
-    restart: Restart::Always,
-    ..Policy::ENTITY
-};
 
 /// Its key.
 pub fn key() -> Key {

@@ -38,15 +38,16 @@ pub async fn take(host: &Host, batch: Reports, state: &mut State) -> Result<(), 
         else {
             return Ok(());
         };
+        let stale = decided.stale;
         let committed = if decided.facts.is_empty() {
             Ok(())
         } else {
-            commit(host, &view, &decided).await
+            commit(host, &view, decided).await
         };
         match committed {
             Ok(()) => {
                 state.reports += batch.reports.len() as u64;
-                state.stale += decided.stale;
+                state.stale += stale;
                 let committed = ReportsCommitted {
                     epoch: batch.epoch,
                     sequence: last,
@@ -73,10 +74,10 @@ pub async fn take(host: &Host, batch: Reports, state: &mut State) -> Result<(), 
 /// Commits what the facts mean and, where they free room, what is to run there next: planned from
 /// the state as it will be, so that the next run of a busy host costs no sync of its own. Each
 /// placement carries its precondition; what turns out otherwise is refused and planned again.
-async fn commit(host: &Host, view: &View, decided: &Decided) -> Result<(), CommitError> {
+async fn commit(host: &Host, view: &View, decided: Decided) -> Result<(), CommitError> {
     let mut group = host.control.group("reports");
-    group.preconditions.clone_from(&decided.conditions);
-    group.facts.clone_from(&decided.facts);
+    group.preconditions = decided.conditions;
+    group.facts = decided.facts;
     let next = if decided.frees {
         next_placements(host, view, &group)
     } else {

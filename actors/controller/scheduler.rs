@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use futures::future::join_all;
 use xce_model::{Lsn, Millis};
-use xce_runtime::{Context, Crash, Entity, Key, Policy, Restart, Timer, Trigger, View};
+use xce_runtime::{Context, Crash, Entity, Key, Timer, Trigger, View};
 
 use crate::control::{CommitError, Control};
 use crate::views::QUEUES;
@@ -140,12 +140,6 @@ impl Scheduler {
         Ok(())
     }
 }
-
-/// How the scheduler is supervised.
-pub const POLICY: Policy = Policy {
-    restart: Restart::Always,
-    ..Policy::ENTITY
-};
 
 /// Its key.
 pub fn key() -> Key {

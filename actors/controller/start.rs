@@ -223,18 +223,18 @@ fn start_actors(
     let plans = scheduler::Scheduler {
         control: Arc::clone(control),
     };
-    let address = above.spawn(scheduler::key(), None, plans, scheduler::POLICY)?;
+    let address = above.spawn(scheduler::key(), None, plans, Policy::ENTITY)?;
     // Set once: this function runs once a controller.
     drop(control.scheduler.set(address));
     let publisher = Publisher {
         control: Arc::clone(control),
         touched: Arc::clone(touched),
     };
-    above.spawn(publisher::key(), None, publisher, publisher::POLICY)?;
+    above.spawn(publisher::key(), None, publisher, Policy::ENTITY)?;
     let janitor = janitor::Janitor {
         control: Arc::clone(control),
     };
-    above.spawn(janitor::key(), None, janitor, janitor::POLICY)?;
+    above.spawn(janitor::key(), None, janitor, Policy::ENTITY)?;
     Ok(())
 }
 
