@@ -191,6 +191,15 @@ pub enum ProbeAction {
         /// Program and arguments.
         command: Vec<String>,
     },
+    /// Ask `grpc.health.v1.Health/Check`, without TLS; good when the answer is `SERVING`.
+    Grpc {
+        /// Name of a port of the template, or a number.
+        port: String,
+        /// Host to connect to. Default 127.0.0.1.
+        host: String,
+        /// The service that is asked for; empty for the server as a whole, which is the default.
+        service: String,
+    },
 }
 
 /// When a run is restarted in place.

@@ -5,6 +5,7 @@
 
 pub mod attempt;
 mod exec;
+mod grpc;
 mod http;
 pub mod task;
 pub mod verdict;

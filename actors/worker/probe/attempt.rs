@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use xce_model::spec::{Probe, ProbeAction};
 
-use super::{Outcome, exec, http};
+use super::{Outcome, exec, grpc, http};
 use crate::environment::Environment;
 
 /// Longest time-out of a try.
@@ -77,14 +77,27 @@ pub async fn attempt(probe: &Probe, around: &Surroundings) -> Outcome {
             let Some(port) = around.port(port) else {
                 return no_port(port);
             };
-            let connecting = TcpStream::connect((host.as_str(), port));
+            let connecting = TcpStream::connect((resolvable(host), port));
             match tokio::time::timeout(within, connecting).await {
                 Ok(Ok(_)) => Outcome::Success,
-                Ok(Err(error)) => Outcome::Failure(format!("{host}:{port}: {error}")),
+                Ok(Err(error)) => Outcome::Failure(format!("{}: {error}", authority(host, port))),
                 Err(_) => late(within),
             }
         }
         ProbeAction::Exec { command } => exec::run(command, around, within).await,
+        ProbeAction::Grpc {
+            port,
+            host,
+            service,
+        } => {
+            let Some(port) = around.port(port) else {
+                return no_port(port);
+            };
+            match tokio::time::timeout(within, grpc::check(host, port, service)).await {
+                Ok(outcome) => outcome,
+                Err(_) => late(within),
+            }
+        }
     };
     match outcome {
         Outcome::Success => Outcome::Success,
@@ -99,6 +112,24 @@ fn no_port(name: &str) -> Outcome {
 
 pub(super) fn late(within: Duration) -> Outcome {
     Outcome::Failure(format!("no answer within {} ms", within.as_millis()))
+}
+
+/// `host:port` as it stands in an address of the web: an IPv6 literal in brackets.
+pub(super) fn authority(host: &str, port: u16) -> String {
+    let bare = resolvable(host);
+    if bare.contains(':') {
+        format!("[{bare}]:{port}")
+    } else {
+        format!("{bare}:{port}")
+    }
+}
+
+/// A host as the resolver takes it: an IPv6 literal without brackets.
+pub(super) fn resolvable(host: &str) -> &str {
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    bare.unwrap_or(host)
 }
 
 fn cut(mut text: String) -> String {

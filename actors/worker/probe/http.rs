@@ -3,6 +3,8 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::attempt::{authority, resolvable};
+
 /// Most bytes read of an answer.
 ///
 /// Source: derived; a status line is shorter than any line that a server may send (RFC 9112
@@ -26,9 +28,9 @@ pub struct Request<'a> {
 /// # Errors
 /// A text for people when there is no connection or no HTTP answer.
 pub async fn status(request: &Request<'_>) -> Result<u16, String> {
-    let place = format!("{}:{}", request.host, request.port);
+    let place = authority(request.host, request.port);
     let failed = |error: std::io::Error| format!("{place}: {error}");
-    let mut stream = TcpStream::connect((request.host, request.port))
+    let mut stream = TcpStream::connect((resolvable(request.host), request.port))
         .await
         .map_err(failed)?;
     stream
@@ -62,7 +64,7 @@ fn text(request: &Request<'_>) -> Result<String, String> {
         .iter()
         .any(|(name, _)| name.eq_ignore_ascii_case("host"))
     {
-        text.push_str(&format!("Host: {host}:{port}\r\n"));
+        text.push_str(&format!("Host: {}\r\n", authority(host, *port)));
     }
     text.push_str("Connection: close\r\nUser-Agent: xce-probe\r\n");
     for (name, value) in *headers {
