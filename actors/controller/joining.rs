@@ -7,7 +7,7 @@ use xce_host::HostLife;
 use xce_host::rules::decide_join;
 use xce_ledger::{Fact, Precondition, View};
 use xce_link::CloseCode;
-use xce_model::{Refusal, RefusalKind};
+use xce_model::{ClusterTime, Refusal, RefusalKind, WallTime};
 use xce_replica::rules::decide_host_lost;
 use xce_replica::wire::ReportsCommitted;
 use xce_runtime::Crash;
@@ -120,7 +120,7 @@ async fn decide_and_commit(
         }];
         let mut facts = vec![Fact::from(fact)];
         if known.is_some_and(|known| known.inventory.incarnation != inventory.incarnation) {
-            let lost = lose_jobs(host, &view);
+            let lost = lose_jobs(&host.name, &view, host.control.times());
             if lost.more {
                 // The rest follows; the join itself commits with the last of them.
                 facts.clear();
@@ -175,13 +175,14 @@ pub struct LostJobs {
 }
 
 /// Decides what the loss of a host means for the jobs that hold it, as many as one group takes.
-pub fn lose_jobs(host: &Host, view: &View) -> LostJobs {
+pub fn lose_jobs(host: &str, view: &View, times: (ClusterTime, WallTime)) -> LostJobs {
+    let (now, wall) = times;
     let mut lost = LostJobs {
         conditions: Vec::new(),
         facts: Vec::new(),
         more: false,
     };
-    for job in jobs_on(view, &host.name) {
+    for job in jobs_on(view, host) {
         if lost.facts.len() == LOST_MAX {
             lost.more = true;
             break;
@@ -190,7 +191,7 @@ pub fn lose_jobs(host: &Host, view: &View) -> LostJobs {
             job: job.id,
             lsn: job.changed,
         });
-        let fact = decide_host_lost(job, host.control.now(), host.control.wall());
+        let fact = decide_host_lost(job, now, wall);
         lost.facts.push(fact.into());
     }
     lost

@@ -44,7 +44,7 @@ pub async fn lose(host: &Host, fact: HostFact, state: &mut State) -> Result<(), 
         return Ok(());
     };
     let mut conditions = vec![Host::unchanged(record)];
-    let lost = lose_jobs(host, &view);
+    let lost = lose_jobs(&host.name, &view, host.control.times());
     let jobs = lost.facts.len();
     let mut facts = lost.facts;
     conditions.extend(lost.conditions);

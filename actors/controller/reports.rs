@@ -34,8 +34,9 @@ pub async fn take(host: &Host, batch: Reports, state: &mut State) -> Result<(), 
     };
     for _ in 0..DECISIONS_MAX {
         let view = host.control.view();
-        let Some(decided) = decide(&view, host, &batch, connection.join.inventory.incarnation)
-        else {
+        let incarnation = connection.join.inventory.incarnation;
+        let now = host.control.now();
+        let Some(decided) = decide(&view, &host.name, &batch, incarnation, now) else {
             return Ok(());
         };
         let stale = decided.stale;
@@ -113,24 +114,31 @@ fn next_placements(host: &Host, view: &View, group: &Group) -> Vec<Placement> {
     next
 }
 
-struct Decided {
+/// What a batch of a worker's facts means.
+pub struct Decided {
     /// Whether a job leaves the host.
-    frees: bool,
-    conditions: Vec<Precondition>,
-    facts: Vec<Fact>,
-    stale: u64,
+    pub frees: bool,
+    /// Under which conditions.
+    pub conditions: Vec<Precondition>,
+    /// What is committed; the mark comes last.
+    pub facts: Vec<Fact>,
+    /// Facts of runs that are not current.
+    pub stale: u64,
 }
 
 /// Jobs as they are after the facts of this batch so far, with the position that was read.
 type Touched = BTreeMap<JobId, (Option<JobRecord>, Lsn)>;
 
-fn decide(
+/// Decides what a batch of a worker's facts means; nothing where the host is not known by this
+/// incarnation.
+pub fn decide(
     view: &View,
-    host: &Host,
+    host: &str,
     batch: &Reports,
     incarnation: xce_model::Incarnation,
+    now: ClusterTime,
 ) -> Option<Decided> {
-    let record = view.host(&host.name)?;
+    let record = view.host(host)?;
     if record.inventory.incarnation != incarnation {
         return None;
     }
@@ -139,7 +147,6 @@ fn decide(
     } else {
         0
     };
-    let now = host.control.now();
     let mut touched: Touched = BTreeMap::new();
     let mut facts = Vec::new();
     let mut stale = 0;
@@ -153,7 +160,7 @@ fn decide(
             let lsn = job.as_ref().map_or(0, |job| job.changed);
             (job, lsn)
         });
-        let verdict = decide_report(job.as_ref(), &host.name, report, now);
+        let verdict = decide_report(job.as_ref(), host, report, now);
         let Verdict::Facts(decided) = verdict else {
             stale += 1;
             continue;
@@ -163,7 +170,7 @@ fn decide(
         facts.extend(of_the_host(record, &report.what, &mut launch_failures).map(Fact::from));
     }
     if last > mark {
-        let (name, epoch) = (host.name.clone(), batch.epoch);
+        let (name, epoch) = (host.to_owned(), batch.epoch);
         facts.push(
             HostFact::Marked {
                 host: name,

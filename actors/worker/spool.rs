@@ -18,8 +18,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use queue::Queue;
-pub use queue::{Haste, Mark, is_end};
+pub use queue::{Haste, Mark, Queue, is_end};
 use record::{HEADER_BYTES, Header, RECORD_HEAD_BYTES};
 
 /// The file is written anew when it is larger than this and less than half of it is needed.
