@@ -33,7 +33,8 @@ impl View {
         }
     }
 
-    fn move_job(&mut self, before: Option<&JobRecord>, after: Option<&JobRecord>) {
+    fn move_job(&mut self, before: Option<&JobRecord>, record: Option<&Arc<JobRecord>>) {
+        let after = record.map(|record| &**record);
         self.move_pending(before.and_then(waiting), after.and_then(waiting));
         let (was, is) = (before.and_then(delay), after.and_then(delay));
         if was != is {
@@ -46,7 +47,7 @@ impl View {
             is.map(|entry| self.ended.insert(entry));
         }
         self.move_usage(before, after);
-        self.move_replica(before, after);
+        self.move_replica(before, record);
         self.move_element(before, after);
         let counts = |job: &JobRecord| u64::from(job.id.element == JobId::NO_ELEMENT);
         self.job_count += after.map_or(0, counts);
@@ -106,36 +107,18 @@ impl View {
         }
     }
 
-    fn move_replica(&mut self, before: Option<&JobRecord>, after: Option<&JobRecord>) {
-        let facet = |job: Option<&JobRecord>| {
-            let job = job?;
-            Some((job.service?.service, job.state.is_terminal(), job.id))
-        };
-        let (was, is) = (facet(before), facet(after));
-        if was == is {
-            return;
-        }
-        if let Some((service, is_ended, id)) = was
-            && let Some(replicas) = self.replicas.get_mut(&service)
-        {
-            let set = if is_ended {
-                &mut replicas.ended
-            } else {
-                &mut replicas.live
-            };
-            set.remove(&id);
-            if replicas.live.is_empty() && replicas.ended.is_empty() {
-                self.replicas.remove(&service);
-            }
-        }
-        if let Some((service, is_ended, id)) = is {
-            let replicas = self.replicas.entry(service).or_default();
-            let set = if is_ended {
-                &mut replicas.ended
-            } else {
-                &mut replicas.live
-            };
-            set.insert(id);
+    fn move_replica(&mut self, before: Option<&JobRecord>, after: Option<&Arc<JobRecord>>) {
+        let service = |job: &JobRecord| job.service.map(|replica| replica.service);
+        let (was, is) = (
+            before.and_then(service),
+            after.and_then(|job| service(job)),
+        );
+        // A job stays with its service.
+        let Some(service) = is.or(was) else { return };
+        let roster = self.replicas.entry(service).or_default();
+        roster.change(before, after);
+        if roster.is_empty() {
+            self.replicas.remove(&service);
         }
     }
 

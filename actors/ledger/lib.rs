@@ -18,6 +18,8 @@
 mod arrays;
 mod changes;
 mod clock;
+mod endpoints;
+mod event;
 mod fact;
 mod group;
 mod operations;
@@ -46,6 +48,7 @@ pub use changes::{Changes, Delta, TOMBSTONES_MAX, TooOld};
 pub use clock::{Anchor, ClockFact, ClusterClock, Here};
 pub use encode::GROUP_FACTS_MAX;
 pub use envelope::DecodeError;
+pub use event::{GroupEvent, Joining, RULES_VERSION};
 pub use fact::Fact;
 pub use group::{Answer, Created, Group, Operation, Outcome, Precondition, Unmet};
 pub use ledger::{Ledger, OnChange, Reader};
@@ -54,7 +57,7 @@ pub use ranges::Ranges;
 pub use sessions::{SessionFact, SessionKind, SessionRecord};
 pub use snapshot::SnapshotRecords;
 pub use usage::Usage;
-pub use view::{ChangeIndex, Key, Replicas, Requests, View};
+pub use view::{ChangeIndex, Key, Requests, View};
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use xce_model::{
     Bytes, ClusterTime, JobId, Lsn, MilliCpu, OperationId, ServiceId, SessionId, Version,
 };
 use xce_replica::JobRecord;
-use xce_service::ServiceRecord;
+use xce_service::{Replicas, Roster, ServiceRecord};
 
 use crate::arrays::ArrayRecord;
 use crate::changes::Changes;
@@ -34,15 +34,6 @@ pub enum Key {
     Service(ServiceId),
     /// A session.
     Session(SessionId),
-}
-
-/// The jobs of one service.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Replicas {
-    /// Those that have not ended.
-    pub live: OrdSet<JobId>,
-    /// Those that ended and were not cleaned up.
-    pub ended: OrdSet<JobId>,
 }
 
 /// How many pending jobs ask for how much; its smallest keys tell when no host has room for any.
@@ -88,6 +79,8 @@ pub struct View {
     pub(crate) sessions: OrdMap<SessionId, Arc<SessionRecord>>,
     pub(crate) operations: Operations,
     pub(crate) changes: ChangeIndex,
+    /// Positions of the last change of each service's endpoints.
+    pub(crate) endpoints: OrdMap<ServiceId, Lsn>,
 
     // Derived from the tables above; the audit recounts them.
     pub(crate) names: OrdMap<Arc<str>, OrdMap<Arc<str>, ServiceId>>,
@@ -95,7 +88,7 @@ pub struct View {
     pub(crate) requests: Requests,
     pub(crate) delays: OrdSet<(ClusterTime, JobId)>,
     pub(crate) usage: OrdMap<Arc<str>, Usage>,
-    pub(crate) replicas: OrdMap<ServiceId, Replicas>,
+    pub(crate) replicas: OrdMap<ServiceId, Roster>,
     pub(crate) ended: OrdSet<(ClusterTime, JobId)>,
     pub(crate) job_count: u64,
 }
@@ -178,8 +171,16 @@ impl View {
     }
 
     /// Jobs of a service; absent when it has none.
-    pub fn replicas(&self, service: ServiceId) -> Option<&Replicas> {
+    pub fn replicas(&self, service: ServiceId) -> Option<&Roster> {
         self.replicas.get(&service)
+    }
+
+    /// The jobs of a service as its rules take them.
+    pub fn replicas_of(&self, service: ServiceId) -> Replicas<'_> {
+        match self.replicas(service) {
+            Some(roster) => Replicas::Kept(roster),
+            None => Replicas::Listed(&[]),
+        }
     }
 
     /// The live replicas of a service, by job id.
@@ -187,8 +188,7 @@ impl View {
         self.replicas
             .get(&service)
             .into_iter()
-            .flat_map(|replicas| replicas.live.iter())
-            .filter_map(|id| self.jobs.get(id))
+            .flat_map(Roster::live)
     }
 
     /// How many replicas of a service's version hold a host.

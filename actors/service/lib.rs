@@ -31,12 +31,14 @@
 
 pub mod explain;
 pub mod facts;
+pub mod roster;
 pub mod rules;
 pub mod state;
 pub mod view;
 
 pub use explain::{Explanation, explain};
-pub use facts::{Failure, ServiceFact, VersionReason};
+pub use facts::{Failure, ServiceFact, Times, VersionReason};
+pub use roster::{Replicas, Roster};
 pub use rules::{
     Answer, Author, Change, Command, Effect, Event, ServiceDecision, Situation, Which, check_spec,
     decide,

@@ -5,6 +5,7 @@
 //! with jobs. The shell commits it and asks again; when nothing comes out, the service waits for
 //! the next committed fact or for the one timer. Never reads a clock.
 
+mod budget;
 mod census;
 mod command;
 mod delete;
@@ -18,23 +19,23 @@ mod slow_start;
 mod validate;
 mod victims;
 
+pub use budget::{Turns, waits_for_turn};
 pub use census::{Census, Counts, Group, Replica, Standing};
 pub use command::{Author, Command, Which};
 pub use fence::{Fence, resolve};
-pub use rollout::Blocker;
+pub use rollout::{Blocker, measure};
 pub use share::{Size, shares};
 pub use validate::check_spec;
 
 pub(crate) use rollout::blocker;
 
-use std::sync::Arc;
-
 use xce_host::HostLife;
 use xce_model::decision::Decision;
 use xce_model::{ClusterTime, Refusal, WallTime};
-use xce_replica::{JobFact, JobRecord};
+use xce_replica::JobFact;
 
 use crate::facts::ServiceFact;
+use crate::roster::Replicas;
 use crate::state::ServiceRecord;
 
 use draft::Draft;
@@ -45,7 +46,7 @@ pub struct Situation<'a> {
     /// The service.
     pub service: &'a ServiceRecord,
     /// Every job of the service that is still in the ledger, ended ones too.
-    pub replicas: &'a [Arc<JobRecord>],
+    pub replicas: Replicas<'a>,
     /// Where a host is in its life; none for one that was removed.
     pub life: &'a dyn Fn(&str) -> Option<HostLife>,
     /// Cluster time.
@@ -135,5 +136,8 @@ fn advance(draft: &mut Draft<'_>) {
     settle::settle(draft, &census);
     if !draft.has_job_step() {
         rollout::step(draft, &census);
+    }
+    if !draft.has_job_step() {
+        budget::step(draft, &census);
     }
 }

@@ -3,6 +3,7 @@
 mod actors;
 mod client;
 mod cpu;
+mod decide;
 mod etcd;
 mod jobs;
 mod restarts;
@@ -15,9 +16,12 @@ use std::process::ExitCode;
 /// Name of a measurement, and how it runs.
 type Measurement = (&'static str, fn() -> Result<(), Box<dyn Error>>);
 
-const ALL: [Measurement; 5] = [
+const ALL: [Measurement; 6] = [
     ("actors", || {
         actors::run().map_err(|fault| fault as Box<dyn Error>)
+    }),
+    ("decide", || {
+        decide::run().map_err(|fault| fault as Box<dyn Error>)
     }),
     ("jobs", || {
         jobs::run().map_err(|fault| fault as Box<dyn Error>)

@@ -34,7 +34,13 @@ impl Step<'_> {
             | JobFact::Ended { job, .. }
             | JobFact::Requeued { job, .. }
             | JobFact::Suspended { job, .. }
-            | JobFact::Resumed { job, .. } => self.apply_to(*job, fact),
+            | JobFact::ProbeUnrunnable { job, .. }
+            | JobFact::RestartWanted { job, .. }
+            | JobFact::RestartUnwanted { job, .. }
+            | JobFact::RestartGranted { job, .. }
+            | JobFact::StopHangs { job, .. }
+            | JobFact::Resumed { job, .. }
+            | JobFact::Drained { job, .. } => self.apply_to(*job, fact),
         }
     }
 
@@ -73,24 +79,16 @@ impl Step<'_> {
         let Some(spec) = self.spec_of(service, version) else {
             return Fit::Ignored;
         };
-        let mut taken: Vec<u32> = self
-            .view
-            .live_replicas(service)
-            .filter_map(|job| job.service)
-            .filter(|replica| replica.version == version)
-            .map(|replica| replica.index)
-            .collect();
-        taken.sort_unstable();
         let first = self.view.last_job + 1;
         let mut count = 0;
         for index in indices {
-            let Err(place) = taken.binary_search(index) else {
+            let replicas = self.view.replicas(service);
+            if replicas.is_some_and(|replicas| replicas.has_index(version, *index)) {
                 continue;
-            };
+            }
             if self.view.job_count >= JOBS_MAX {
                 break;
             }
-            taken.insert(place, *index);
             self.view.last_job += 1;
             let id = JobId::single(self.view.last_job);
             let replica = ServiceRef {
@@ -149,6 +147,7 @@ impl Step<'_> {
         if let Some(replica) = after.service {
             self.touched.push(Key::Service(replica.service));
         }
+        self.view.note_served(&before, &after);
         self.view.put_job(after);
         self.touched.push(Key::Job(id));
         if element {
@@ -224,7 +223,13 @@ impl Step<'_> {
             | JobFact::StopRequested { .. }
             | JobFact::Requeued { .. }
             | JobFact::Suspended { .. }
-            | JobFact::Resumed { .. } => return Fit::Ignored,
+            | JobFact::ProbeUnrunnable { .. }
+            | JobFact::RestartWanted { .. }
+            | JobFact::RestartUnwanted { .. }
+            | JobFact::RestartGranted { .. }
+            | JobFact::StopHangs { .. }
+            | JobFact::Resumed { .. }
+            | JobFact::Drained { .. } => return Fit::Ignored,
         }
         Fit::Applied
     }
@@ -302,6 +307,19 @@ fn fits(view: &View, job: &JobRecord, fact: &JobFact) -> bool {
         }
         JobFact::Suspended { run, .. } => is_run(run) && job.state == JobState::Run,
         JobFact::Resumed { run, .. } => is_run(run) && job.state == JobState::Susp,
+        JobFact::ProbeUnrunnable { run, start, .. } | JobFact::RestartWanted { run, start, .. } => {
+            is_run(run) && is_start(start) && job.state == JobState::Run
+        }
+        JobFact::RestartUnwanted { run, start, .. } => {
+            is_run(run) && is_start(start) && job.restart_wish.is_some()
+        }
+        JobFact::RestartGranted {
+            run, start, wish, ..
+        } => {
+            is_run(run) && is_start(start) && job.state == JobState::Run && job.has_wish(*wish)
+        }
+        JobFact::StopHangs { run, .. } => is_run(run) && job.state.holds_host(),
+        JobFact::Drained { run, .. } => is_run(run) && job.state == JobState::Stopping,
     }
 }
 

@@ -33,7 +33,8 @@ impl Step<'_> {
                 | ServiceFact::RolloutPaused { .. }
                 | ServiceFact::RolloutResumed { .. }
                 | ServiceFact::DeletionRequested { .. }
-                | ServiceFact::Deleted { .. } => Fit::Ignored,
+                | ServiceFact::Deleted { .. }
+                | ServiceFact::VersionTimed { .. } => Fit::Ignored,
             };
         };
         let Some(before) = self.view.services.get(&id).cloned() else {
@@ -62,7 +63,8 @@ impl Step<'_> {
             | ServiceFact::RolloutStuck { .. }
             | ServiceFact::RolloutPaused { .. }
             | ServiceFact::RolloutResumed { .. }
-            | ServiceFact::DeletionRequested { .. } => {}
+            | ServiceFact::DeletionRequested { .. }
+            | ServiceFact::VersionTimed { .. } => {}
         }
         let mut after = (*before).clone();
         after.apply(fact, self.at.now, self.at.lsn, self.at.wall);
@@ -97,12 +99,13 @@ impl Step<'_> {
         if self
             .view
             .replicas(id)
-            .is_some_and(|replicas| !replicas.live.is_empty())
+            .is_some_and(|replicas| replicas.live_count() > 0)
         {
             return Fit::Ignored;
         }
         self.view.drop_name(before);
         self.view.services.remove(&id);
+        self.view.endpoints.remove(&id);
         self.view
             .changes
             .services

@@ -293,7 +293,7 @@ fn services_own_replicas_and_leave_last() {
     bench.apply((1..=4).map(|number| ended(JobId::single(number), 0, 0)));
     bench.apply([Fact::Service(ServiceFact::Deleted { service })]);
     assert!(bench.view().service(service).is_none());
-    assert_eq!(bench.view().replicas(service).unwrap().ended.len(), 4);
+    assert_eq!(bench.view().replicas(service).unwrap().ended().count(), 4);
     bench.apply((1..=4).map(|number| cleaned_up(JobId::single(number))));
     assert!(bench.view().replicas(service).is_none());
     assert_eq!(bench.service("web", 1), ServiceId(2));

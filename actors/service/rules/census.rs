@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use xce_host::HostLife;
-use xce_model::{ClusterTime, JobState, Millis, Version};
-use xce_replica::{AfterStop, JobRecord};
+use xce_model::{ClusterTime, Millis, Version};
+use xce_replica::JobRecord;
 
 use super::Situation;
+use crate::roster::{Class, Mark, Replicas};
 use crate::state::ServiceRecord;
 
 /// What a replica counts as. The order is that of victims of a scale-down.
@@ -104,10 +105,13 @@ pub struct Group {
 }
 
 impl Group {
-    fn note_work(&mut self, job: &JobRecord, now: ClusterTime) {
-        if job.has_worked(now) {
+    fn note_work(&mut self, mark: Mark, now: ClusterTime) {
+        if self.has_worked {
+            return;
+        }
+        if mark.has_worked(now) {
             self.has_worked = true;
-        } else if let Some(time) = job.works_at() {
+        } else if let Some(time) = mark.works_at() {
             self.works_at = earlier(self.works_at, time);
         }
     }
@@ -134,51 +138,68 @@ impl<'a> Census<'a> {
         // The last version leads its group, so its group is the last one.
         let current = groups.len().saturating_sub(1);
         let mut census = Self {
-            replicas: Vec::with_capacity(situation.replicas.len()),
+            replicas: Vec::new(),
             groups,
             current,
             ended: Vec::new(),
             next_available: None,
         };
-        let mut lives: HashMap<&str, Option<HostLife>> = HashMap::new();
-        let min_ready = record.settings.rollout.min_ready;
-        let mut last = (0, 0);
-        for job in situation.replicas {
-            let Some(of) = job.service else { continue };
-            if job.state.is_terminal() {
-                if job.changed > record.accounted {
-                    census.ended.push(job);
+        let mut counting = Counting {
+            lives: Lives::of(situation),
+            min_ready: record.settings.rollout.min_ready,
+            now: situation.now,
+            last: (0, 0),
+        };
+        match situation.replicas {
+            Replicas::Kept(roster) => {
+                census.replicas.reserve_exact(roster.live_count());
+                for member in roster.members() {
+                    census.count(record, &mut counting, &member.job, member.mark);
                 }
-                continue;
+                census.ended.extend(roster.ended_after(record.accounted));
             }
-            if last.0 != of.version {
-                last = (of.version, census.place(record, of.version));
-            }
-            let life = match job.host.as_deref() {
-                Some(host) if job.state.holds_host() => {
-                    *lives.entry(host).or_insert_with(|| (situation.life)(host))
+            Replicas::Listed(jobs) => {
+                census.replicas.reserve_exact(jobs.len());
+                for job in jobs {
+                    if let Some(mark) = Mark::of(job) {
+                        census.count(record, &mut counting, job, mark);
+                    } else if job.service.is_some() && job.changed > record.accounted {
+                        census.ended.push(job);
+                    }
                 }
-                Some(_) | None => Some(HostLife::Up),
-            };
-            let mature = mature_at(job, min_ready);
-            let standing = standing(job, life, mature, situation.now);
-            if let (Standing::Ready, Some(time)) = (standing, mature) {
-                census.next_available = earlier(census.next_available, time);
             }
-            let group = &mut census.groups[last.1];
-            group.counts.0[standing as usize] += 1;
-            if standing < Standing::Stopping && standing != Standing::Pending {
-                group.note_work(job, situation.now);
-            }
-            census.replicas.push(Replica {
-                job,
-                version: of.version,
-                index: of.index,
-                group: last.1,
-                standing,
-            });
         }
         census
+    }
+
+    fn count(
+        &mut self,
+        record: &ServiceRecord,
+        counting: &mut Counting<'a>,
+        job: &'a Arc<JobRecord>,
+        mark: Mark,
+    ) {
+        if counting.last.0 != mark.version {
+            counting.last = (mark.version, self.place(record, mark.version));
+        }
+        let mature = mark.mature_at(counting.min_ready);
+        let life = counting.lives.of_job(job, mark.class);
+        let standing = standing(mark, life, mature, counting.now);
+        if let (Standing::Ready, Some(time)) = (standing, mature) {
+            self.next_available = earlier(self.next_available, time);
+        }
+        let group = &mut self.groups[counting.last.1];
+        group.counts.0[standing as usize] += 1;
+        if standing < Standing::Stopping && standing != Standing::Pending {
+            group.note_work(mark, counting.now);
+        }
+        self.replicas.push(Replica {
+            job,
+            version: mark.version,
+            index: mark.index,
+            group: counting.last.1,
+            standing,
+        });
     }
 
     /// Place of a version's group; one of a version that is kept no longer is made.
@@ -257,16 +278,54 @@ fn earlier(known: Option<ClusterTime>, time: ClusterTime) -> Option<ClusterTime>
     Some(known.map_or(time, |known| known.min(time)))
 }
 
-/// When a replica that is ready becomes available: a broken one without a probe must not take the
-/// place of one that works, for the moment that it runs.
-fn mature_at(job: &JobRecord, min_ready: Millis) -> Option<ClusterTime> {
-    let since = job.ready_since?;
-    job.works_at().max(Some(since.after(min_ready)))
+/// What is needed on the way through the replicas.
+struct Counting<'a> {
+    lives: Lives<'a>,
+    min_ready: Millis,
+    now: ClusterTime,
+    /// The version seen last and the place of its group.
+    last: (Version, usize),
+}
+
+/// Where the hosts of replicas are in their lives; asked once a host.
+struct Lives<'a> {
+    life: &'a dyn Fn(&str) -> Option<HostLife>,
+    known: HashMap<&'a str, Option<HostLife>>,
+    /// Whether every host is up, so that no replica's host has to be looked at.
+    all_up: bool,
+}
+
+impl<'a> Lives<'a> {
+    fn of(situation: &Situation<'a>) -> Self {
+        let mut lives = Self {
+            life: situation.life,
+            known: HashMap::new(),
+            all_up: false,
+        };
+        if let Replicas::Kept(roster) = situation.replicas {
+            for host in roster.hosts() {
+                lives.known.insert(host, (situation.life)(host));
+            }
+            lives.all_up = lives.known.values().all(|life| *life == Some(HostLife::Up));
+        }
+        lives
+    }
+
+    /// The life of a job's host; one without a host counts as one whose host is up.
+    fn of_job(&mut self, job: &'a JobRecord, class: Class) -> Option<HostLife> {
+        if self.all_up || class == Class::Pending {
+            return Some(HostLife::Up);
+        }
+        match job.host.as_deref() {
+            Some(host) => *self.known.entry(host).or_insert_with(|| (self.life)(host)),
+            None => Some(HostLife::Up),
+        }
+    }
 }
 
 /// What a replica counts as. A life that is absent means that the host was removed.
 fn standing(
-    job: &JobRecord,
+    mark: Mark,
     life: Option<HostLife>,
     mature: Option<ClusterTime>,
     now: ClusterTime,
@@ -276,22 +335,18 @@ fn standing(
         Some(HostLife::Up | HostLife::Suspect | HostLife::Away) => {}
     }
     let unreachable = life != Some(HostLife::Up);
-    match job.state {
-        JobState::Pend | JobState::Held => Standing::Pending,
+    match mark.class {
+        Class::Pending => Standing::Pending,
+        Class::Stopping => Standing::Stopping,
         // One that is stopped to run again does not go away.
-        JobState::Stopping => match job.stop.map(|stop| stop.then) {
-            Some(AfterStop::Requeue | AfterStop::Hold) => Standing::Starting,
-            Some(AfterStop::End) | None => Standing::Stopping,
-        },
-        JobState::Start | JobState::Run | JobState::Susp if unreachable => Standing::Unreachable,
-        JobState::Start => Standing::Starting,
-        JobState::Run | JobState::Susp => match mature {
+        Class::Returning => Standing::Starting,
+        Class::Starting | Class::Running if unreachable => Standing::Unreachable,
+        Class::Starting => Standing::Starting,
+        Class::Running => match mature {
             Some(time) if time <= now => Standing::Available,
             Some(_) => Standing::Ready,
-            None if job.has_worked(now) => Standing::Unready,
+            None if mark.has_worked(now) => Standing::Unready,
             None => Standing::Running,
         },
-        // Ended ones are not counted; the caller has put them aside.
-        JobState::Done | JobState::Exit => Standing::Lost,
     }
 }

@@ -110,7 +110,7 @@ fn decide_where(
 ) -> Vec<Change> {
     let situation = Situation {
         service: record,
-        replicas: jobs,
+        replicas: jobs.into(),
         life,
         now: ClusterTime(1_500),
         wall: WallTime(5),
@@ -322,7 +322,7 @@ fn a_decision_of_ten_thousand_replicas_asks_once_a_host() {
     };
     let situation = Situation {
         service: &record,
-        replicas: &all,
+        replicas: (&all).into(),
         life: &life,
         now: ClusterTime(1_500),
         wall: WallTime(5),

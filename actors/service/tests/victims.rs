@@ -62,7 +62,7 @@ fn victim(replicas: &[Ready]) -> usize {
     let life = |_: &str| Some(HostLife::Up);
     let situation = Situation {
         service: &record,
-        replicas: &all,
+        replicas: (&all).into(),
         life: &life,
         now: ClusterTime(NOW),
         wall: WallTime(5),

@@ -50,6 +50,8 @@ pub struct World {
     pub record: ServiceRecord,
     pub deleted: bool,
     pub jobs: Vec<Arc<JobRecord>>,
+    /// The same jobs, kept up change by change.
+    roster: Roster,
     pub hosts: BTreeMap<String, HostLife>,
     pub slots: usize,
     pub now: u64,
@@ -166,6 +168,7 @@ pub fn spec(replicas: u32, surge: u32, unavailable: u32) -> ServiceSpec {
         queue: "normal".to_owned(),
         profile: "service".to_owned(),
         replicas: Some(replicas),
+        origins: Vec::new(),
         template: template("v1"),
         settings,
     }
@@ -182,6 +185,7 @@ impl World {
             record,
             deleted: false,
             jobs: Vec::new(),
+            roster: Roster::default(),
             hosts: (1..=4).map(|n| (format!("h{n}"), HostLife::Up)).collect(),
             slots: 1000,
             now,
@@ -216,7 +220,7 @@ impl World {
         let life = |host: &str| self.hosts.get(host).copied();
         use_it(&Situation {
             service: &self.record,
-            replicas: &self.jobs,
+            replicas: (&self.jobs).into(),
             life: &life,
             now: ClusterTime(self.now),
             wall: WallTime(5),
@@ -245,10 +249,13 @@ impl World {
         let named = matches!(&event, Event::Command(..));
         let before = self.with_situation(|situation| Census::take(&self.record, situation).total());
         let decision = self.with_situation(|situation| decide(situation, event.clone()))?;
-        let again = self.with_situation(|situation| decide(situation, event))?;
+        let again = self.with_situation(|situation| {
+            let replicas = Replicas::Kept(&self.roster);
+            decide(&Situation { replicas, ..*situation }, event)
+        })?;
         assert_eq!(
             decision, again,
-            "the same situation gives the same decision"
+            "the same situation gives the same decision, however its replicas are kept"
         );
         let (changes, pending) = match decision.release_empty() {
             Ok((effects, answer)) => {
@@ -357,7 +364,9 @@ impl World {
             let id = JobId::single(self.next_job);
             self.next_job += 1;
             let job = JobRecord::submitted(id, Arc::clone(&spec), Some(of), at);
-            self.jobs.push(Arc::new(job));
+            let job = Arc::new(job);
+            self.roster.change(None, Some(&job));
+            self.jobs.push(job);
         }
         let fence = Fence::of(&self.record.settings.rollout, self.record.desired);
         let live = self.live().len();
@@ -371,14 +380,12 @@ impl World {
 
     fn change(&mut self, id: JobId, fact: &JobFact) {
         let (now, lsn) = (ClusterTime(self.now), self.lsn);
-        let job = self.job_mut(id);
+        let place = usize::try_from(id.number - 1).expect("small");
+        let before = Arc::clone(&self.jobs[place]);
+        let job = Arc::make_mut(&mut self.jobs[place]);
         job.apply(fact, now, lsn);
         job.check().expect("a job stays consistent");
-    }
-
-    fn job_mut(&mut self, id: JobId) -> &mut JobRecord {
-        let place = usize::try_from(id.number - 1).expect("small");
-        Arc::make_mut(&mut self.jobs[place])
+        self.roster.change(Some(&before), Some(&self.jobs[place]));
     }
 
     pub fn job(&self, number: u64) -> &JobRecord {
@@ -424,6 +431,11 @@ impl World {
     }
 
     fn check(&self) {
+        let mut anew = Roster::default();
+        for job in &self.jobs {
+            anew.change(None, Some(job));
+        }
+        assert_eq!(anew, self.roster, "as counted anew\n{}", self.story());
         if let Err(text) = self.record.check() {
             panic!("{text}\n{}", self.story());
         }
@@ -769,6 +781,7 @@ pub fn update_to(record: &ServiceRecord, template: Template) -> Command {
         queue: "normal".to_owned(),
         profile: record.profile.clone(),
         replicas: None,
+        origins: Vec::new(),
         template,
         settings: record.settings.clone(),
     };
