@@ -5,6 +5,26 @@ use xce_model::{Cause, JobState};
 use xce_replica::JobRecord;
 use xce_replica::wire::{Order, ReplicaOf, RunId, RunSpec, Want};
 
+/// All that is wanted of the job's current run, in order.
+pub fn all(view: &View, job: &JobRecord, complete: bool) -> impl Iterator<Item = Order> + use<> {
+    order(view, job, complete).into_iter().chain(permit(job))
+}
+
+/// The permission to restart in place that its worker has not acted upon yet.
+fn permit(job: &JobRecord) -> Option<Order> {
+    let permit = job.open_permit()?;
+    Some(Order {
+        run: RunId {
+            job: job.id,
+            run: job.run,
+        },
+        want: Want::RestartGranted {
+            start: permit.start,
+            wish: permit.wish,
+        },
+    })
+}
+
 /// What is wanted of the job's current run; nothing where it holds no host. `complete` also names
 /// runs that the worker has confirmed already.
 pub fn order(view: &View, job: &JobRecord, complete: bool) -> Option<Order> {
@@ -17,6 +37,7 @@ pub fn order(view: &View, job: &JobRecord, complete: bool) -> Option<Order> {
         JobState::Run | JobState::Susp if complete => Want::Keep(Box::new(spec(view, job, run))),
         JobState::Stopping => Want::Stop {
             cause: job.stop.map_or(Cause::TermOwner, |stop| stop.cause),
+            drained: job.stop.is_some_and(|stop| stop.drained),
         },
         JobState::Run
         | JobState::Susp

@@ -51,6 +51,43 @@ pub enum AfterStop {
     Hold,
 }
 
+/// What a probe is for.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeRole {
+    /// Must succeed once before the others start.
+    Startup,
+    /// Decides whether the run takes work.
+    Readiness,
+    /// Decides whether the run is restarted.
+    Liveness,
+}
+
+impl ProbeRole {
+    /// The word that users see.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Startup => "startup",
+            Self::Readiness => "readiness",
+            Self::Liveness => "liveness",
+        }
+    }
+}
+
 /// A committed change of a job.
 #[derive(
     Debug,
@@ -204,6 +241,73 @@ pub enum JobFact {
     CleanedUp {
         /// The job.
         job: JobId,
+    },
+    /// A probe of it could not be run, which is neither a success nor a failure.
+    ProbeUnrunnable {
+        /// The job.
+        job: JobId,
+        /// Run.
+        run: Run,
+        /// Start.
+        start: Start,
+        /// Which probe.
+        role: ProbeRole,
+        /// How often so far within this start.
+        count: u64,
+        /// Why; empty when it can be run again.
+        text: String,
+    },
+    /// Its liveness probe failed, and it waits for its turn to be restarted in place.
+    RestartWanted {
+        /// The job.
+        job: JobId,
+        /// Run.
+        run: Run,
+        /// The start that is no longer alive.
+        start: Start,
+        /// Number of the wish within the run, from 1.
+        wish: u32,
+        /// What the probe said.
+        text: String,
+    },
+    /// It is alive again before its turn came.
+    RestartUnwanted {
+        /// The job.
+        job: JobId,
+        /// Run.
+        run: Run,
+        /// Start.
+        start: Start,
+    },
+    /// Its service lets it restart in place now.
+    RestartGranted {
+        /// The job.
+        job: JobId,
+        /// Run.
+        run: Run,
+        /// The start that is to end.
+        start: Start,
+        /// The wish that is granted.
+        wish: u32,
+    },
+    /// It was killed, and some of its processes do not die.
+    StopHangs {
+        /// The job.
+        job: JobId,
+        /// Run.
+        run: Run,
+        /// Start.
+        start: Start,
+        /// Which processes, in what state, and since when.
+        text: String,
+    },
+    /// Every reader of its service's endpoints has said that it does not use its endpoints any more:
+    /// the drain of its stop is over.
+    Drained {
+        /// The job.
+        job: JobId,
+        /// Run.
+        run: Run,
     },
 }
 

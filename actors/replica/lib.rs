@@ -20,7 +20,7 @@ pub mod state;
 pub mod view;
 pub mod wire;
 
-pub use facts::{AfterStop, JobFact, ServiceRef};
+pub use facts::{AfterStop, JobFact, ProbeRole, ServiceRef};
 pub use state::JobRecord;
 
 #[cfg(test)]

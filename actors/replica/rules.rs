@@ -15,7 +15,19 @@ const LAUNCH_BACKOFF: Millis = Millis::seconds(1);
 const LAUNCH_BACKOFF_MAX: Millis = Millis::seconds(300);
 
 /// What a user may want of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Command {
     /// Stop it for good.
     Kill(Cause),
@@ -258,8 +270,64 @@ pub fn decide_report(
         }
         Happened::Resumed if job.state == JobState::Susp => vec![JobFact::Resumed { job: id, run }],
         Happened::Suspended | Happened::Resumed => Vec::new(),
+        Happened::ProbeUnrunnable { .. }
+        | Happened::RestartWanted { .. }
+        | Happened::RestartUnwanted
+        | Happened::StopHangs { .. } => trouble(job, report),
     };
     Verdict::Facts(facts)
+}
+
+/// What a probe or a stop that gives trouble means.
+fn trouble(job: &JobRecord, report: &Report) -> Vec<JobFact> {
+    let (id, run, start) = (job.id, job.run, report.start);
+    let same_start = start == job.start;
+    let running = job.state == JobState::Run && same_start;
+    let fact = match &report.what {
+        Happened::ProbeUnrunnable { role, count, text } if running => JobFact::ProbeUnrunnable {
+            job: id,
+            run,
+            start,
+            role: *role,
+            count: *count,
+            text: text.clone(),
+        },
+        Happened::RestartWanted { wish, text } if running && !job.has_wish(*wish) => {
+            JobFact::RestartWanted {
+                job: id,
+                run,
+                start,
+                wish: *wish,
+                text: text.clone(),
+            }
+        }
+        Happened::RestartUnwanted if same_start && job.restart_wish.is_some() => {
+            JobFact::RestartUnwanted {
+                job: id,
+                run,
+                start,
+            }
+        }
+        Happened::StopHangs { text } if *text != job.hanging => JobFact::StopHangs {
+            job: id,
+            run,
+            start,
+            text: text.clone(),
+        },
+        Happened::ProbeUnrunnable { .. }
+        | Happened::RestartWanted { .. }
+        | Happened::RestartUnwanted
+        | Happened::StopHangs { .. }
+        | Happened::Started { .. }
+        | Happened::Ready
+        | Happened::NotReady { .. }
+        | Happened::Restarting { .. }
+        | Happened::Ended { .. }
+        | Happened::LaunchFailed { .. }
+        | Happened::Suspended
+        | Happened::Resumed => return Vec::new(),
+    };
+    vec![fact]
 }
 
 /// An end while a stop is under way is the stop's doing, also where the process was quicker than the

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xce_model::spec::{JobSpec, Template};
 use xce_model::{Cause, ClusterTime, Exit, JobId, JobState, Lsn, Millis, Run, Start, WallTime};
 
-use crate::facts::{AfterStop, JobFact, ServiceRef};
+use crate::facts::{AfterStop, JobFact, ProbeRole, ServiceRef};
 
 /// Time that a replica must be ready before it counts as having worked, where no probe tells.
 /// Source: as the time of a step of the slow start, design section 6.4.
@@ -43,6 +43,88 @@ pub struct StopRequest {
     pub then: AfterStop,
     /// Since when.
     pub since: ClusterTime,
+    /// Whether nobody uses its endpoints any more, so that its drain is over.
+    pub drained: bool,
+}
+
+/// A probe that could not be run.
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub struct ProbeTrouble {
+    /// Which probe.
+    pub role: ProbeRole,
+    /// How often so far within this start.
+    pub count: u64,
+    /// Why, the last time; empty when it can be run again.
+    pub text: String,
+}
+
+/// A replica that is no longer alive and waits for its turn to be restarted in place.
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub struct RestartWish {
+    /// Number of the wish within the run, from 1.
+    pub number: u32,
+    /// Since when.
+    pub since: ClusterTime,
+    /// What the liveness probe said.
+    pub text: String,
+}
+
+/// The permission of a service for one restart in place. It is given back when the replica is ready
+/// again, ends, is alive again before it was restarted, or has had the time to start.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub struct RestartPermit {
+    /// The start that is to end.
+    pub start: Start,
+    /// The wish that was granted.
+    pub wish: u32,
+    /// When it was granted.
+    pub granted: ClusterTime,
+    /// When the first start after it began.
+    pub began: Option<ClusterTime>,
+}
+
+/// The time that a replica may take to start: its startup probe's, from the delay of the first try
+/// to the last failure; none where no probe says.
+pub fn startup_time(template: &Template) -> Option<Millis> {
+    let probe = template.probes.startup.as_deref()?;
+    let tries = u64::from(probe.failure_threshold.max(1));
+    let each = probe.period.0.max(probe.timeout.0);
+    Some(Millis(
+        tries
+            .saturating_mul(each)
+            .saturating_add(probe.initial_delay.0),
+    ))
 }
 
 /// A job as committed. Shared parts stand behind `Arc`, so that many jobs of one shape are small.
@@ -72,12 +154,24 @@ pub struct JobRecord {
     pub ready_since: Option<ClusterTime>,
     /// Since when the current start runs; absent while none does.
     pub running_since: Option<ClusterTime>,
+    /// When the current or last run was given to its host.
+    pub placed_at: Option<ClusterTime>,
+    /// How long the last stop that was asked for took until its end was confirmed.
+    pub stop_took: Option<Millis>,
     /// Whether the current run has ever been ready.
     pub was_ready: bool,
     /// Longest time without a break that the current or last run was ready, of those that are over.
     pub ready_longest: Millis,
     /// What the readiness probe last said; empty when it is well.
     pub probe_text: String,
+    /// Probes of the current start that could not be run.
+    pub unrunnable: Vec<ProbeTrouble>,
+    /// The wish to be restarted because the liveness probe failed.
+    pub restart_wish: Option<RestartWish>,
+    /// The permission to do so.
+    pub restart_permit: Option<RestartPermit>,
+    /// Processes that do not die although they were killed; empty when there are none.
+    pub hanging: String,
     /// Restarts in place in all runs.
     pub restarts: u32,
     /// A stop that was asked for and is not confirmed.
@@ -130,9 +224,15 @@ impl JobRecord {
             pid: 0,
             ready_since: None,
             running_since: None,
+            placed_at: None,
+            stop_took: None,
             was_ready: false,
             ready_longest: Millis(0),
             probe_text: String::new(),
+            unrunnable: Vec::new(),
+            restart_wish: None,
+            restart_permit: None,
+            hanging: String::new(),
             restarts: 0,
             stop: None,
             exit: None,
@@ -156,6 +256,34 @@ impl JobRecord {
     /// Whether it takes work now.
     pub fn is_ready(&self) -> bool {
         self.ready_since.is_some() && self.state == JobState::Run
+    }
+
+    /// Whether it has this wish to be restarted.
+    pub fn has_wish(&self, number: u32) -> bool {
+        let wish = self.restart_wish.as_ref();
+        wish.is_some_and(|wish| wish.number == number)
+    }
+
+    /// What gives trouble beside its readiness, in a sentence: processes that do not die, or probes
+    /// that cannot be run.
+    pub fn trouble(&self) -> Option<String> {
+        if !self.hanging.is_empty() {
+            return Some(format!("was killed and does not die: {}", self.hanging));
+        }
+        let last = self.unrunnable.iter().find(|one| !one.text.is_empty())?;
+        let (role, count) = (last.role.word(), last.count);
+        let times = if count == 1 { "time" } else { "times" };
+        let text = &last.text;
+        Some(format!(
+            "{role} probe could not be run, {count} {times} so far: {text}"
+        ))
+    }
+
+    /// The permission that its worker has not acted upon yet, as far as is known.
+    pub fn open_permit(&self) -> Option<RestartPermit> {
+        self.restart_permit.filter(|permit| {
+            permit.start == self.start && self.has_wish(permit.wish) && self.state == JobState::Run
+        })
     }
 
     /// When it counts, or will count, as having worked, while it is ready.
@@ -182,12 +310,14 @@ impl JobRecord {
             JobFact::Released { .. } => self.state = JobState::Pend,
             JobFact::Placed {
                 run, host, ports, ..
-            } => self.place(*run, host, ports),
+            } => self.place(*run, host, ports, now),
             JobFact::Started { start, pid, at, .. } => self.begin(*start, *pid, *at, now),
             JobFact::Ready { .. } => {
                 self.ready_since = Some(now);
                 self.was_ready = true;
                 self.probe_text.clear();
+                let start = self.start;
+                self.restart_permit.take_if(|permit| permit.start < start);
             }
             JobFact::NotReady { text, .. } => {
                 self.leave_ready(now);
@@ -199,8 +329,10 @@ impl JobRecord {
                     cause: *cause,
                     then: *then,
                     since: now,
+                    drained: self.stop.is_some_and(|stop| stop.drained),
                 });
                 self.leave_ready(now);
+                self.forget_restart();
                 self.state = JobState::Stopping;
             }
             JobFact::Ended {
@@ -225,10 +357,53 @@ impl JobRecord {
                 self.leave_ready(now);
             }
             JobFact::Resumed { .. } => self.state = JobState::Run,
+            JobFact::ProbeUnrunnable {
+                role, count, text, ..
+            } => self.note_unrunnable(*role, *count, text),
+            JobFact::RestartWanted { wish, text, .. } => {
+                self.restart_wish = Some(RestartWish {
+                    number: *wish,
+                    since: now,
+                    text: text.clone(),
+                });
+            }
+            JobFact::RestartUnwanted { start, .. } => {
+                self.restart_wish = None;
+                self.restart_permit.take_if(|permit| permit.start == *start);
+            }
+            JobFact::RestartGranted { start, wish, .. } => {
+                self.restart_permit = Some(RestartPermit {
+                    start: *start,
+                    wish: *wish,
+                    granted: now,
+                    began: None,
+                });
+            }
+            JobFact::StopHangs { text, .. } => self.hanging.clone_from(text),
+            JobFact::Drained { .. } => {
+                if let Some(stop) = &mut self.stop {
+                    stop.drained = true;
+                }
+            }
         }
     }
 
-    fn place(&mut self, run: Run, host: &str, ports: &[(String, u16)]) {
+    fn note_unrunnable(&mut self, role: ProbeRole, count: u64, text: &str) {
+        self.unrunnable.retain(|known| known.role != role);
+        self.unrunnable.push(ProbeTrouble {
+            role,
+            count,
+            text: text.to_owned(),
+        });
+        self.unrunnable.sort_unstable_by_key(|known| known.role);
+    }
+
+    fn forget_restart(&mut self) {
+        self.restart_wish = None;
+        self.restart_permit = None;
+    }
+
+    fn place(&mut self, run: Run, host: &str, ports: &[(String, u16)], now: ClusterTime) {
         self.state = JobState::Start;
         self.run = run;
         self.start = 0;
@@ -237,9 +412,14 @@ impl JobRecord {
         self.pid = 0;
         self.ready_since = None;
         self.running_since = None;
+        self.placed_at = Some(now);
+        self.stop_took = None;
         self.was_ready = false;
         self.ready_longest = Millis(0);
         self.probe_text.clear();
+        self.unrunnable.clear();
+        self.forget_restart();
+        self.hanging.clear();
         self.stop = None;
         self.exit = None;
         self.stderr.clear();
@@ -257,12 +437,21 @@ impl JobRecord {
         self.start = start;
         self.pid = pid;
         self.running_since = Some(now);
+        self.unrunnable.clear();
+        self.restart_wish = None;
+        if let Some(permit) = &mut self.restart_permit
+            && permit.start < start
+        {
+            permit.began.get_or_insert(now);
+        }
     }
 
     /// One start ended and another will follow in the same run.
     fn fall(&mut self, exit: &Exit, stderr: &str, now: ClusterTime) {
         self.leave_ready(now);
         self.running_since = None;
+        self.restart_wish = None;
+        self.hanging.clear();
         self.restarts = self.restarts.saturating_add(1);
         self.exit = Some(exit.clone());
         stderr.clone_into(&mut self.stderr);
@@ -299,6 +488,10 @@ impl JobRecord {
         self.pid = 0;
         self.leave_ready(now);
         self.running_since = None;
+        self.forget_restart();
+        self.hanging.clear();
+        self.unrunnable.clear();
+        self.stop_took = self.stop.map(|stop| now.since(stop.since));
         self.stop = None;
     }
 
@@ -340,6 +533,10 @@ impl JobRecord {
         }
         if self.ready_longest > Millis(0) && !self.was_ready {
             return Err(format!("job {} was ready for long and never", self.id));
+        }
+        let restarts = self.restart_wish.is_some() || self.restart_permit.is_some();
+        if restarts && (!self.state.holds_host() || self.state == JobState::Stopping) {
+            return Err(format!("job {} is {} and restarts", self.id, self.state));
         }
         if !self.state.holds_host() && !self.ports.is_empty() {
             return Err(format!("job {} holds ports without a host", self.id));

@@ -2,7 +2,7 @@
 
 use xce_model::{Cause, Exit, JobState, Lsn};
 
-use crate::state::JobRecord;
+use crate::state::{JobRecord, ProbeTrouble};
 
 /// A job in machine output.
 #[derive(
@@ -63,6 +63,8 @@ pub struct JobView {
     pub version: Option<u32>,
     /// Whether it takes work, for a replica.
     pub ready: bool,
+    /// Probes of the current start that could not be run, which is neither good nor bad.
+    pub unrunnable_probes: Vec<ProbeTrouble>,
     /// Restarts in place.
     pub restarts: u32,
     /// Process id on its host.
@@ -166,6 +168,8 @@ pub struct Surroundings {
     pub reachable: Option<bool>,
     /// Name of its service.
     pub service: Option<String>,
+    /// Why it is not restarted although it is no longer alive, where it waits for its turn.
+    pub turn: Option<String>,
 }
 
 /// Formats a wall-clock time; an argument, so that nothing here depends on a calendar.
@@ -203,6 +207,7 @@ pub fn view(job: &JobRecord, around: Surroundings, time: FormatTime<'_>) -> JobV
         replica: job.service.map(|part| part.index),
         version: job.service.map(|part| part.version),
         ready: job.is_ready(),
+        unrunnable_probes: job.unrunnable.clone(),
         restarts: job.restarts,
         pid: (holds && job.pid != 0).then_some(job.pid),
         ports: job
@@ -236,7 +241,10 @@ fn reason(job: &JobRecord, around: &Surroundings) -> (String, String) {
         JobState::Susp => pair("suspended", format!("suspended on {host}")),
         JobState::Stopping => {
             let cause = job.stop.map_or(Cause::TermOwner, |stop| stop.cause);
-            let text = format!("being stopped on {host}: {}", cause.sentence());
+            let mut text = format!("being stopped on {host}: {}", cause.sentence());
+            if let Some(trouble) = job.trouble().filter(|_| !job.hanging.is_empty()) {
+                text = format!("{text}; {trouble}");
+            }
             pair(cause.code(), text)
         }
         JobState::Done | JobState::Exit => match &job.exit {
@@ -260,6 +268,13 @@ fn running_reason(job: &JobRecord, around: &Surroundings, host: &str) -> (String
             .as_ref()
             .map_or_else(String::new, |exit| format!(" after {exit}"));
         return pair("restarting", format!("restarts in place on {host}{last}"));
+    }
+    if let Some(turn) = &around.turn {
+        return pair("waits_for_restart", format!("runs on {host}, {turn}"));
+    }
+    let trouble = job.trouble();
+    if let Some(trouble) = trouble.filter(|_| job.is_ready() || job.probe_text.is_empty()) {
+        return pair("probe_not_run", format!("runs on {host}, {trouble}"));
     }
     if job.service.is_some() && !job.is_ready() {
         let probe = if job.probe_text.is_empty() {

@@ -6,6 +6,8 @@
 use xce_model::spec::Template;
 use xce_model::{Cause, Exit, JobId, Lsn, Run, Start, Version, WallTime};
 
+use crate::facts::ProbeRole;
+
 /// Names one run of one job.
 #[derive(
     Debug,
@@ -62,6 +64,8 @@ pub enum Want {
     Stop {
         /// Why.
         cause: Cause,
+        /// Whether nobody sends it work any more, so that it is not drained longer.
+        drained: bool,
     },
     /// Stop its processes for a while.
     Suspend,
@@ -74,6 +78,14 @@ pub enum Want {
     },
     /// Start it anew in place now; a manual restart does not count.
     Restart,
+    /// It may restart in place because its liveness probe failed. A level: it is so until that
+    /// start has ended, or the wish was taken back.
+    RestartGranted {
+        /// The start that is to end.
+        start: Start,
+        /// The wish that is granted.
+        wish: u32,
+    },
 }
 
 /// Everything a worker needs to run a job.
@@ -213,6 +225,30 @@ pub enum Happened {
     Suspended,
     /// Its processes go on.
     Resumed,
+    /// A probe could not be run: neither a success nor a failure. Told at the first time, at each
+    /// doubling of the count, and when it can be run again.
+    ProbeUnrunnable {
+        /// Which probe.
+        role: ProbeRole,
+        /// How often so far within this start.
+        count: u64,
+        /// Why; empty when it can be run again.
+        text: String,
+    },
+    /// Its liveness probe failed; it waits for its turn to restart in place.
+    RestartWanted {
+        /// Number of the wish within the run, from 1.
+        wish: u32,
+        /// What the probe said.
+        text: String,
+    },
+    /// It is alive again before its turn came.
+    RestartUnwanted,
+    /// It was killed, and some of its processes do not die.
+    StopHangs {
+        /// Which processes, in what state, and since when.
+        text: String,
+    },
 }
 
 /// Asks a worker for a part of a run's output.

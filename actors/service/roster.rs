@@ -41,6 +41,8 @@ pub struct Mark {
     pub unprobed: bool,
     /// Whether it has worked in its current run, whatever it does now.
     pub worked: bool,
+    /// Whether it waits for its turn to restart, or takes it.
+    pub restarts: bool,
 }
 
 impl Mark {
@@ -65,6 +67,7 @@ impl Mark {
             class,
             unprobed: proof > Millis(0),
             worked: job.was_ready && job.ready_longest >= proof,
+            restarts: job.restart_wish.is_some() || job.restart_permit.is_some(),
         })
     }
 

@@ -19,10 +19,11 @@ mod slow_start;
 mod validate;
 mod victims;
 
-pub use budget::{Turns, waits_for_turn};
+pub use budget::{Turns, most_restarts, waits_for_turn};
 pub use census::{Census, Counts, Group, Replica, Standing};
 pub use command::{Author, Command, Which};
 pub use fence::{Fence, resolve};
+pub use replace::is_failure;
 pub use rollout::{Blocker, measure};
 pub use share::{Size, shares};
 pub use validate::check_spec;

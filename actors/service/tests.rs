@@ -1,7 +1,9 @@
 //! Tables, scenarios and properties of a service's rules.
 
+mod endpoints;
 mod properties;
 mod replacing;
+mod restarting;
 mod returning;
 mod rollouts;
 mod scaling;

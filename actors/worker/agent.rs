@@ -87,6 +87,7 @@ pub struct Leave {
 pub struct HostAgent {
     station: Arc<Station>,
     runs: Shards,
+    probes: Shards,
     dialer: DialerBox,
 }
 
@@ -108,6 +109,8 @@ pub struct AgentState {
     term: u64,
     beats: u64,
     answered: u64,
+    /// When the controller was last heard, milliseconds since boot.
+    heard_ms: u64,
     orders: u64,
     refused_orders: u64,
     last_error: String,
@@ -135,11 +138,12 @@ struct AgentView<'a> {
 }
 
 impl HostAgent {
-    /// An agent that starts runs below `runs`.
-    pub fn new(station: Arc<Station>, runs: Shards, dialer: Dialer) -> Self {
+    /// An agent that starts runs below `runs`, and their probes below `probes`.
+    pub fn new(station: Arc<Station>, runs: Shards, probes: Shards, dialer: Dialer) -> Self {
         Self {
             station,
             runs,
+            probes,
             dialer: DialerBox(dialer),
         }
     }
@@ -175,6 +179,19 @@ impl HostAgent {
         );
     }
 
+    /// While it is cut off, gives turns to restart itself: one per service at a time.
+    fn give_turns(&self, state: &AgentState) {
+        let now_ms = self.station.clock.monotonic_ms();
+        let beat_ms = self.station.settings.beat.0;
+        let cut_off_ms = beat_ms.saturating_mul(UNANSWERED_MAX);
+        if now_ms < state.heard_ms.saturating_add(cut_off_ms) {
+            return;
+        }
+        for (run, start, wish) in self.station.turns.next(now_ms) {
+            self.act(Action::Grant(run, start, wish));
+        }
+    }
+
     /// Whether a primary of this term may still give orders.
     fn admits(&self, state: &mut AgentState, term: u64) -> bool {
         if term < state.term {
@@ -207,7 +224,7 @@ impl HostAgent {
         }
         if orders.complete {
             for run in orders::stale(self.station.roster.runs(), &named) {
-                self.act(Action::Stop(run, Cause::TermStale));
+                self.act(Action::Stop(run, Cause::TermStale, false));
             }
             if !self.station.resynced.swap(true, Ordering::AcqRel) {
                 for address in self.station.roster.addresses() {
@@ -246,15 +263,19 @@ impl HostAgent {
         match action {
             Action::Nothing => {}
             Action::Start(spec) => self.start(*spec),
-            Action::Stop(run, cause) => {
-                if self.station.roster.stop(run, cause).is_some() {
+            Action::Stop(run, cause, drained) => {
+                if self.station.roster.stop(run, cause, drained).is_some() {
                     tell(run, RunMessage::Stop(cause));
+                }
+                if drained {
+                    tell(run, RunMessage::Drained);
                 }
             }
             Action::Suspend(run) => tell(run, RunMessage::Suspend),
             Action::Resume(run) => tell(run, RunMessage::Resume),
             Action::Signal(run, signal) => tell(run, RunMessage::Signal(signal)),
             Action::Restart(run) => tell(run, RunMessage::Restart),
+            Action::Grant(run, start, wish) => tell(run, RunMessage::Granted(start, wish)),
             Action::Report(run, what) => {
                 self.station.report(run, 1, what);
             }
@@ -273,7 +294,7 @@ impl HostAgent {
             );
             return;
         }
-        let actor = RunActor::new(spec, self.station.clone());
+        let actor = RunActor::new(spec, self.station.clone(), self.probes.clone());
         enlist(&self.station, &self.runs, run, actor);
     }
 }
@@ -306,6 +327,7 @@ impl Entity for HostAgent {
             term: self.station.dir.term(),
             beats: 0,
             answered: 0,
+            heard_ms: context.clock().monotonic_ms(),
             orders: 0,
             refused_orders: 0,
             last_error: String::new(),
@@ -322,6 +344,12 @@ impl Entity for HostAgent {
         state: &mut AgentState,
     ) -> Result<(), Crash> {
         let current = state.joined.as_ref().map(|(number, _)| *number);
+        if !matches!(
+            message,
+            AgentMessage::BeatDue(_) | AgentMessage::Leave(_) | AgentMessage::Disconnected { .. }
+        ) {
+            state.heard_ms = self.station.clock.monotonic_ms();
+        }
         match message {
             AgentMessage::Joined { number, peer } => {
                 tracing::info!("joined the cluster");
@@ -347,6 +375,7 @@ impl Entity for HostAgent {
             AgentMessage::Orders { .. } | AgentMessage::Acknowledged { .. } => {}
             AgentMessage::BeatDue(trigger) if state.timer.accept(trigger) => {
                 self.beat(state);
+                self.give_turns(state);
                 self.arm(state);
             }
             AgentMessage::BeatDue(_) => {}

@@ -42,12 +42,14 @@ pub mod settings;
 pub mod spool;
 pub mod state_dir;
 pub mod station;
+pub mod turns;
 
 pub use settings::Settings;
 pub use state_dir::StateDirError;
 
 use agent::{AgentMessage, HostAgent, Leave, enlist};
 use keeper::{Keeper, list_ended};
+use probe::actor::ProbeActor;
 use run::{RunActor, RunMessage, launch};
 use spool::{Spool, SpoolIdentity};
 use state_dir::StateDir;
@@ -143,14 +145,15 @@ pub async fn start(settings: Settings) -> Result<Worker, StartError> {
     let listing = station.clone();
     let listed = tokio::task::spawn_blocking(move || list_ended(&listing)).await;
     listed.map_err(|error| StartError::State(std::io::Error::other(error)))?;
-    adopt(&station, &runs).await?;
+    let probes = Shards::new(root.supervisor(), ProbeActor::KIND, Policy::ENTITY)?;
+    adopt(&station, &runs, &probes).await?;
     let keeper = Keeper {
         station: station.clone(),
     };
     let supervisor = root.supervisor();
     supervisor.spawn(Key::single("keeper"), None, keeper, Policy::ENTITY)?;
     let dialer = Dialer::new(identity, xce_link::Settings::default());
-    let agent = HostAgent::new(station.clone(), runs, dialer);
+    let agent = HostAgent::new(station.clone(), runs, probes, dialer);
     let agent = supervisor.spawn(Key::single("agent"), None, agent, Policy::ENTITY)?;
     Ok(Worker {
         station,
@@ -161,7 +164,7 @@ pub async fn start(settings: Settings) -> Result<Worker, StartError> {
 }
 
 /// Starts the actors of the runs that an earlier worker left.
-async fn adopt(station: &Arc<Station>, runs: &Shards) -> Result<(), StartError> {
+async fn adopt(station: &Arc<Station>, runs: &Shards, probes: &Shards) -> Result<(), StartError> {
     for run in station.dir.runs().map_err(StartError::State)? {
         if station.spool.lock().has_end(run) {
             // Told, and killed before the directory was put aside.
@@ -174,7 +177,8 @@ async fn adopt(station: &Arc<Station>, runs: &Shards) -> Result<(), StartError> 
             Ok(spec) if spec.run == run => {
                 // A run that lives cannot be refused its room.
                 let _ = station.spool.lock().reserve();
-                enlist(station, runs, run, RunActor::found(spec, station.clone()));
+                let actor = RunActor::found(spec, station.clone(), probes.clone());
+                enlist(station, runs, run, actor);
             }
             Ok(_) => tracing::warn!(run = ?run, "the directory of a run holds another run"),
             Err(error) => {
@@ -273,7 +277,7 @@ impl Worker {
     async fn stop_jobs(&self) {
         let ending = async {
             for run in self.station.roster.runs() {
-                if let Some(address) = self.station.roster.stop(run, Cause::TermShutdown) {
+                if let Some(address) = self.station.roster.stop(run, Cause::TermShutdown, false) {
                     // One that is down finds it in the roster.
                     let _ = address.cast(RunMessage::Stop(Cause::TermShutdown));
                 }

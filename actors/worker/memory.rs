@@ -36,6 +36,13 @@ pub struct Memory {
     pub startup_passed: bool,
     /// Whether its processes are stopped for a while.
     pub suspended: bool,
+    /// Number of the last wish to be restarted because the liveness probe failed; 0 before the
+    /// first.
+    pub wish: u32,
+    /// That it has this wish now, and what the probe said.
+    pub wanted: Option<String>,
+    /// Whether a start that ended by that has not been ready again.
+    pub recovering: bool,
 }
 
 impl Default for Memory {
@@ -48,6 +55,9 @@ impl Default for Memory {
             ready: None,
             startup_passed: false,
             suspended: false,
+            wish: 0,
+            wanted: None,
+            recovering: false,
         }
     }
 }
@@ -60,6 +70,7 @@ impl Memory {
         self.ready = None;
         self.startup_passed = false;
         self.suspended = false;
+        self.wanted = None;
     }
 
     /// Reads the memory of a run; the default where there is none.

@@ -1,27 +1,16 @@
 //! Probes: whether the job of a run takes work, has started, or is still alive.
 //!
-//! Each probe of a run is one task that belongs to the run's actor and ends with it; it never has
-//! two tries in flight, and tells the actor only when its verdict changes.
+//! Each probe of a run is an actor, shown below the run's actor, that ends with it; it never has two
+//! tries in flight, and tells the run's actor only what is news.
 
+pub mod actor;
 pub mod attempt;
 mod exec;
 mod grpc;
 mod http;
-pub mod task;
 pub mod verdict;
 
-use serde::Serialize;
-
-/// What a probe is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum Role {
-    /// Must succeed once before the others start.
-    Startup,
-    /// Decides whether the run takes work.
-    Readiness,
-    /// Decides whether the run is restarted.
-    Liveness,
-}
+pub use xce_replica::ProbeRole as Role;
 
 /// What one try gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +30,12 @@ pub enum Verdict {
     Good,
     /// As many failures in a row as allowed; the text of the last.
     Bad(String),
-    /// It cannot be tried; said once until it can.
-    Unrunnable(String),
+    /// It cannot be tried: said the first time, at each doubling of the count, and once with an
+    /// empty text when it can again.
+    Unrunnable {
+        /// How often so far.
+        count: u64,
+        /// Why.
+        text: String,
+    },
 }

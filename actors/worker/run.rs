@@ -9,17 +9,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use xce_model::{Cause, Start};
+use xce_replica::state::startup_time;
 use xce_replica::wire::{Happened, RunSpec};
-use xce_runtime::{Context, Crash, Entity, Task, Timer, Trigger, View};
+use xce_runtime::{Context, Crash, Entity, Shards, Task, Timer, Trigger, View};
 use xce_shim::{Event, LostReason, Request, RunState, inspect};
 
 use crate::memory::Memory;
+use crate::probe::actor::LiveProbe;
 use crate::probe::attempt::Surroundings;
-use crate::probe::verdict::ProbeCore;
 use crate::probe::{Role, Verdict};
 use crate::restart::wants_restart;
-use crate::run_core::{Effect, Input, Phase, RunCore};
+use crate::run_core::{Effect, Input, Phase, RunCore, Turn};
 use crate::station::Station;
+use crate::turns::{STARTUP_MS, Waiting};
 use giving_up::GivingUp;
 
 mod giving_up;
@@ -33,6 +35,8 @@ pub mod shim;
 pub enum RunMessage {
     /// It is to stop; why is in the roster too.
     Stop(Cause),
+    /// Nobody sends it work any more: its stop need not drain it longer; noted in the roster too.
+    Drained,
     /// Its processes are to stop for a while.
     Suspend,
     /// They are to go on.
@@ -41,6 +45,8 @@ pub enum RunMessage {
     Signal(i32),
     /// It is to start anew in place.
     Restart,
+    /// The restart that it wanted is granted.
+    Granted(Start, u32),
     /// The controller has named every wanted run.
     Resynced,
     /// Its shim said something.
@@ -60,6 +66,8 @@ pub enum RunMessage {
 pub struct RunActor {
     spec: Arc<RunSpec>,
     station: Arc<Station>,
+    /// Where its probes live.
+    probes: Shards,
     /// Whether nothing of it exists yet; true for the first incarnation of a new run only.
     fresh: AtomicBool,
     /// Whether the machine has booted since the run was started.
@@ -79,7 +87,9 @@ pub struct RunActorState {
     /// When the last start ended, by the wall clock, until it is reported.
     ended_wall_ms: Option<u64>,
     pid: u32,
-    probes: Vec<(Role, Task)>,
+    probes: Vec<LiveProbe>,
+    /// What the agent knows of its turn to restart.
+    turn: Turn,
     /// Tasks that belong to this incarnation: the way to an adopted shim, and requests to it.
     tasks: Vec<Task>,
     /// The launch that this incarnation has made last.
@@ -92,6 +102,7 @@ pub struct RunActorState {
 struct RunView<'a> {
     name: &'a str,
     phase: Phase,
+    turn: Turn,
     memory: &'a Memory,
     pid: u32,
     since_ms: u64,
@@ -100,22 +111,24 @@ struct RunView<'a> {
 
 impl RunActor {
     /// A run that begins now.
-    pub fn new(spec: RunSpec, station: Arc<Station>) -> Self {
+    pub fn new(spec: RunSpec, station: Arc<Station>, probes: Shards) -> Self {
         let fresh = AtomicBool::new(true);
         Self {
             spec: Arc::new(spec),
             station,
+            probes,
             fresh,
             rebooted: false,
         }
     }
 
     /// A run that an earlier worker has begun.
-    pub fn found(spec: RunSpec, station: Arc<Station>) -> Self {
+    pub fn found(spec: RunSpec, station: Arc<Station>, probes: Shards) -> Self {
         let rebooted = station.dir.rebooted;
         Self {
             spec: Arc::new(spec),
             station,
+            probes,
             fresh: AtomicBool::new(false),
             rebooted,
         }
@@ -130,10 +143,30 @@ impl RunActor {
         for effect in effects {
             self.perform(context, state, effect);
         }
+        self.note_turn(state);
         match state.core.deadline() {
             Some(at_ms) if state.timer.armed_for() == Some(at_ms) => {}
             Some(at_ms) => state.timer.arm(at_ms, RunMessage::Due),
             None => state.timer.disarm(),
+        }
+    }
+
+    /// Lets the agent know whether this run waits for its turn to restart: it gives turns itself
+    /// while nobody else can.
+    fn note_turn(&self, state: &mut RunActorState) {
+        let turn = state.core.turn();
+        if state.turn != turn
+            && let Some(replica) = &self.spec.replica
+        {
+            state.turn = turn;
+            let startup = startup_time(&self.spec.template).map(|time| time.0);
+            let entry = Waiting {
+                service: replica.service.clone(),
+                turn,
+                since_ms: self.now_ms(),
+                startup_ms: startup.unwrap_or(STARTUP_MS),
+            };
+            self.station.turns.note(self.spec.run, entry);
         }
     }
 
@@ -287,6 +320,7 @@ impl Entity for RunActor {
             since_ms: 0,
             pid: 0,
             probes: Vec::new(),
+            turn: Turn::None,
             tasks: Vec::new(),
             started_wall_ms: None,
             ended_wall_ms: None,
@@ -302,8 +336,11 @@ impl Entity for RunActor {
         } else {
             self.look(context, &mut state);
         }
-        if let Some(cause) = self.station.roster.wanted_stop(self.spec.run) {
+        if let Some((cause, drained)) = self.station.roster.wanted_stop(self.spec.run) {
             self.feed(context, &mut state, Input::Stop(cause));
+            if drained {
+                self.feed(context, &mut state, Input::Drained);
+            }
         }
         Ok(state)
     }
@@ -316,10 +353,14 @@ impl Entity for RunActor {
     ) -> Result<(), Crash> {
         match message {
             RunMessage::Stop(cause) => self.feed(context, state, Input::Stop(cause)),
+            RunMessage::Drained => self.feed(context, state, Input::Drained),
             RunMessage::Suspend => self.feed(context, state, Input::Suspend),
             RunMessage::Resume => self.feed(context, state, Input::Resume),
             RunMessage::Signal(signal) => self.ask(context, state, Request::Signal(signal)),
             RunMessage::Restart => self.feed(context, state, Input::Restart),
+            RunMessage::Granted(start, wish) => {
+                self.feed(context, state, Input::Granted { start, wish });
+            }
             RunMessage::Resynced => self.feed(context, state, Input::Resynced),
             RunMessage::Shim(start, event) => {
                 self.shim_said(context, state, start, *event);
@@ -349,10 +390,11 @@ impl Entity for RunActor {
         View::of(&RunView {
             name: &self.spec.name,
             phase: state.core.phase(),
+            turn: state.core.turn(),
             memory: state.core.memory(),
             pid: state.pid,
             since_ms: state.since_ms,
-            probes: state.probes.iter().map(|(role, _)| *role).collect(),
+            probes: state.probes.iter().map(|probe| probe.role).collect(),
         })
     }
 }

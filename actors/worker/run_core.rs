@@ -24,9 +24,11 @@ mod inputs;
 mod stopping;
 #[cfg(test)]
 mod tests;
+mod turn;
 
 pub use inputs::{Effect, Input, Phase};
 pub use stopping::{StopPlan, StopStep, Then};
+pub use turn::Turn;
 
 /// How long a shim may take to say that the job runs, in milliseconds.
 ///
@@ -44,6 +46,10 @@ pub struct RunCore {
     may_restart: bool,
     kill_budget_ms: u64,
     last_exit: Option<Exit>,
+    /// The wish that was granted and not acted upon yet.
+    granted: Option<u32>,
+    /// What was last told of processes that do not die.
+    hanging: String,
 }
 
 /// What a run has, of what a run may have.
@@ -54,6 +60,8 @@ struct Has {
     liveness: bool,
     /// Somebody wants to know when it is ready.
     readers: bool,
+    /// It is one of several, which do not all restart at once.
+    siblings: bool,
 }
 
 impl RunCore {
@@ -68,6 +76,7 @@ impl RunCore {
             readers: spec.replica.is_some()
                 || probes.readiness.is_some()
                 || probes.startup.is_some(),
+            siblings: spec.replica.is_some(),
         };
         Self {
             restart: spec.template.restart.clone(),
@@ -78,6 +87,8 @@ impl RunCore {
             may_restart,
             kill_budget_ms: kill_budget.0,
             last_exit: None,
+            granted: None,
+            hanging: String::new(),
         }
     }
 
@@ -111,12 +122,18 @@ impl RunCore {
         match input {
             Input::Begin => self.begin(now_ms, &mut effects),
             Input::Stop(cause) => self.order_stop(cause, now_ms, &mut effects),
+            Input::Drained => self.drained(now_ms, &mut effects),
             Input::Restart => self.order_restart(now_ms, &mut effects),
             Input::Suspend => self.suspend(true, &mut effects),
             Input::Resume => self.suspend(false, &mut effects),
             Input::Resynced => {
                 self.may_restart = true;
                 self.tick(now_ms, &mut effects);
+                self.take_turn(now_ms, &mut effects);
+            }
+            Input::Granted { start, wish } => self.granted(start, wish, now_ms, &mut effects),
+            Input::Hangs { start, text } if self.is_current(start) => {
+                self.hangs(text, &mut effects);
             }
             Input::Started { start, pid } if self.is_current(start) => {
                 self.started(pid, now_ms, &mut effects);
@@ -146,6 +163,7 @@ impl RunCore {
             | Input::Exited { .. }
             | Input::LaunchFailed { .. }
             | Input::Lost { .. }
+            | Input::Hangs { .. }
             | Input::Probe { .. } => {}
             Input::Tick => self.tick(now_ms, &mut effects),
         }
@@ -214,7 +232,7 @@ impl RunCore {
             effects.push(self.report(Happened::Started { pid }));
         }
         if let Some(plan) = stop {
-            self.begin_stop(plan, now_ms, effects);
+            self.stop_unserved(plan, now_ms, effects);
             return;
         }
         if self.memory.suspended {
@@ -241,9 +259,15 @@ impl RunCore {
             self.set_ready(true, effects);
         }
         if self.has.liveness {
+            // One that wants to be restarted says so again: whoever grants it may not know.
+            let kept = self.memory.wanted.is_some().then_some(false);
+            if let Some(text) = self.memory.wanted.clone() {
+                let wish = self.memory.wish;
+                effects.push(self.report(Happened::RestartWanted { wish, text }));
+            }
             effects.push(Effect::StartProbe {
                 role: Role::Liveness,
-                kept: None,
+                kept,
             });
         }
     }
@@ -254,6 +278,7 @@ impl RunCore {
         }
         self.memory.ready = Some(ready);
         if ready {
+            self.memory.recovering = false;
             effects.push(self.report(Happened::Ready));
         }
         effects.push(Effect::Remember);
@@ -269,18 +294,13 @@ impl RunCore {
                 effects.extend([Effect::StopProbes, Effect::Remember]);
                 self.start_probes(effects);
             }
-            (Role::Startup | Role::Liveness, Verdict::Good) => {}
+            (Role::Startup, Verdict::Good) => {}
+            (Role::Liveness, Verdict::Good) => self.lives_again(effects),
+            (Role::Liveness, Verdict::Bad(text)) if self.has.siblings => {
+                self.want_restart(text, now_ms, effects);
+            }
             (Role::Startup | Role::Liveness, Verdict::Bad(text)) => {
-                effects.push(self.report(Happened::NotReady { text }));
-                let then = Then::RestartCounted;
-                self.begin_stop(
-                    StopPlan {
-                        cause: Cause::TermLiveness,
-                        then,
-                    },
-                    now_ms,
-                    effects,
-                );
+                self.restart_failed(text, now_ms, effects);
             }
             (Role::Readiness, Verdict::Good) => self.set_ready(true, effects),
             (Role::Readiness, Verdict::Bad(text)) => {
@@ -291,12 +311,9 @@ impl RunCore {
                 }
             }
             // Neither a success nor a failure: shown, and nothing follows.
-            (Role::Readiness | Role::Startup, Verdict::Unrunnable(text)) => {
-                if self.memory.ready != Some(true) {
-                    effects.push(self.report(Happened::NotReady { text }));
-                }
+            (role, Verdict::Unrunnable { count, text }) => {
+                effects.push(self.report(Happened::ProbeUnrunnable { role, count, text }));
             }
-            (Role::Liveness, Verdict::Unrunnable(_)) => {}
         }
     }
 
@@ -306,6 +323,7 @@ impl RunCore {
         }
         self.memory.suspended = suspend;
         if suspend {
+            self.lives_again(effects);
             effects.extend([Effect::StopProbes, Effect::Suspend]);
             effects.push(self.report(Happened::Suspended));
         } else {
@@ -366,6 +384,8 @@ impl RunCore {
         };
         effects.push(self.report(what));
         self.last_exit = Some(exit);
+        self.granted = None;
+        self.hanging.clear();
         self.memory.next_start(at_ms);
         effects.push(Effect::Remember);
         self.phase = Phase::Backoff { until_ms: at_ms };

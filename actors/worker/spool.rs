@@ -386,8 +386,16 @@ fn read(path: &Path, findings: &mut Vec<String>) -> io::Result<Option<Vec<u8>>> 
 /// Bytes of a record that was read, near enough to decide when to compact.
 fn approximate_bytes(report: &Report) -> usize {
     let texts = match &report.what {
-        Happened::Started { .. } | Happened::Ready | Happened::Suspended | Happened::Resumed => 0,
-        Happened::NotReady { text } | Happened::LaunchFailed { text } => text.len(),
+        Happened::Started { .. }
+        | Happened::Ready
+        | Happened::Suspended
+        | Happened::Resumed
+        | Happened::RestartUnwanted => 0,
+        Happened::NotReady { text }
+        | Happened::LaunchFailed { text }
+        | Happened::ProbeUnrunnable { text, .. }
+        | Happened::RestartWanted { text, .. }
+        | Happened::StopHangs { text } => text.len(),
         Happened::Restarting { exit, stderr } | Happened::Ended { exit, stderr } => {
             exit.detail.len() + stderr.len()
         }

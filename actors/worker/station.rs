@@ -16,6 +16,7 @@ use crate::run::RunMessage;
 use crate::settings::Settings;
 use crate::spool::{Mark, Spool, is_end};
 use crate::state_dir::StateDir;
+use crate::turns::Turns;
 
 /// Launches at once: each blocks a thread until its shim has been executed.
 ///
@@ -39,6 +40,8 @@ pub struct Station {
     pub roster: Roster,
     /// Runs that have ended and whose directory is kept.
     pub ended: EndedRuns,
+    /// Runs that wait for their turn to restart.
+    pub turns: Turns,
     /// Bounds launches.
     pub launches: Arc<Semaphore>,
     /// Whether the controller has named every wanted run since the worker started.
@@ -70,6 +73,7 @@ impl Station {
             spool: SpoolDesk::new(spool),
             roster: Roster::default(),
             ended: EndedRuns::default(),
+            turns: Turns::default(),
             launches: Arc::new(Semaphore::new(LAUNCHES_MAX)),
             resynced: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
@@ -81,11 +85,12 @@ impl Station {
 
     /// A text that no other start of any run has.
     pub fn next_nonce(&self) -> String {
-        format!(
-            "{}-{}",
-            self.nonce,
-            self.nonces.fetch_add(1, Ordering::Relaxed)
-        )
+        format!("{}-{}", self.nonce, self.next_number())
+    }
+
+    /// A number that nothing else of this process has.
+    pub fn next_number(&self) -> u64 {
+        self.nonces.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Puts a fact into the spool and wakes the sender. An end also puts the run's directory
@@ -167,6 +172,8 @@ pub struct LiveRun {
     pub address: Address<RunMessage>,
     /// Whether and why it is to stop; kept here since an order in a mailbox dies with its actor.
     pub stop: Option<Cause>,
+    /// Whether nobody sends it work any more, so that it is not drained longer.
+    pub drained: bool,
 }
 
 /// Runs that have not ended.
@@ -198,6 +205,7 @@ impl Roster {
             LiveRun {
                 address,
                 stop: None,
+                drained: false,
             },
         );
         Ok(())
@@ -214,17 +222,21 @@ impl Roster {
         self.lock().get(&run).map(|live| live.address.clone())
     }
 
-    /// Notes that a run is to stop, and gives its actor; the first cause stays.
-    pub fn stop(&self, run: RunId, cause: Cause) -> Option<Address<RunMessage>> {
+    /// Notes that a run is to stop, and whether it is drained; gives its actor. The first cause stays,
+    /// and what is drained stays so.
+    pub fn stop(&self, run: RunId, cause: Cause, drained: bool) -> Option<Address<RunMessage>> {
         let mut live = self.lock();
         let entry = live.get_mut(&run)?;
         entry.stop.get_or_insert(cause);
+        entry.drained |= drained;
         Some(entry.address.clone())
     }
 
-    /// Whether and why a run is to stop.
-    pub fn wanted_stop(&self, run: RunId) -> Option<Cause> {
-        self.lock().get(&run).and_then(|live| live.stop)
+    /// Whether and why a run is to stop, and whether it is drained.
+    pub fn wanted_stop(&self, run: RunId) -> Option<(Cause, bool)> {
+        let live = self.lock();
+        let entry = live.get(&run)?;
+        entry.stop.map(|cause| (cause, entry.drained))
     }
 
     /// All live runs, in order.

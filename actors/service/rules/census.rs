@@ -121,6 +121,8 @@ impl Group {
 pub struct Census<'a> {
     /// Replicas that have not ended, in the order of the ledger.
     pub replicas: Vec<Replica<'a>>,
+    /// Places of those that wait for their turn to restart, or take it.
+    pub restarting: Vec<usize>,
     /// Groups of the versions that are kept, and of older ones that still have replicas.
     pub groups: Vec<Group>,
     /// Place of the current version's group.
@@ -139,6 +141,7 @@ impl<'a> Census<'a> {
         let current = groups.len().saturating_sub(1);
         let mut census = Self {
             replicas: Vec::new(),
+            restarting: Vec::new(),
             groups,
             current,
             ended: Vec::new(),
@@ -193,6 +196,9 @@ impl<'a> Census<'a> {
         if standing < Standing::Stopping && standing != Standing::Pending {
             group.note_work(mark, counting.now);
         }
+        if mark.restarts {
+            self.restarting.push(self.replicas.len());
+        }
         self.replicas.push(Replica {
             job,
             version: mark.version,
@@ -221,6 +227,11 @@ impl<'a> Census<'a> {
     /// The current version's replicas.
     pub fn current(&self) -> &Group {
         &self.groups[self.current]
+    }
+
+    /// Replicas that wait for their turn to restart, or take it.
+    pub fn restarting(&self) -> impl Iterator<Item = &Replica<'a>> {
+        self.restarting.iter().map(|place| &self.replicas[*place])
     }
 
     /// Places of the groups of other versions, oldest first.

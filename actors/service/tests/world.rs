@@ -251,7 +251,13 @@ impl World {
         let decision = self.with_situation(|situation| decide(situation, event.clone()))?;
         let again = self.with_situation(|situation| {
             let replicas = Replicas::Kept(&self.roster);
-            decide(&Situation { replicas, ..*situation }, event)
+            decide(
+                &Situation {
+                    replicas,
+                    ..*situation
+                },
+                event,
+            )
         })?;
         assert_eq!(
             decision, again,
@@ -329,7 +335,9 @@ impl World {
                 );
                 self.queue.insert(due);
             }
-            JobFact::Ended { job, .. } => self.change(*job, fact),
+            JobFact::Ended { job, .. } | JobFact::RestartGranted { job, .. } => {
+                self.change(*job, fact);
+            }
             other => panic!("a service does not decide {other:?}"),
         }
     }

@@ -4,10 +4,11 @@ use xce_model::JobId;
 use xce_replica::view::FormatTime;
 
 use super::{
-    EndpointState, EndpointView, EventView, ReplicaView, RolloutView, ServiceView, VersionView,
+    EndpointView, EventView, ReplicaView, RolloutView, ServiceView, VersionView, endpoint_state,
+    endpoints_of,
 };
 use crate::explain::{Explanation, explain_counted};
-use crate::rules::{Census, Replica, Situation, Standing};
+use crate::rules::{Census, Replica, Situation, Standing, Turns, waits_for_turn};
 use crate::state::{Phase, ServiceEvent, ServiceRecord, VersionRecord};
 
 /// The view of a service. `address_of_host` gives the address that a host's services listen on,
@@ -21,6 +22,7 @@ pub fn view(
     let record = situation.service;
     let mut census = Census::take(record, situation);
     let explanation = explain_counted(situation, &census, why_pending);
+    let turns = Turns::of(record, &census, situation.now);
     census
         .replicas
         .sort_by_key(|replica| (replica.version, replica.index, replica.job.id));
@@ -28,12 +30,12 @@ pub fn view(
     let replicas = census
         .replicas
         .iter()
-        .map(|replica| replica_view(replica, why_pending))
+        .map(|replica| replica_view(replica, &turns, why_pending))
         .collect();
     let endpoints = census
         .replicas
         .iter()
-        .flat_map(|replica| endpoints(replica, address_of_host))
+        .flat_map(|replica| endpoints(replica, situation, address_of_host))
         .collect();
     ServiceView {
         name: record.name.clone(),
@@ -63,9 +65,11 @@ pub fn view(
 
 fn replica_view(
     replica: &Replica<'_>,
+    turns: &Turns,
     why_pending: &dyn Fn(JobId) -> Option<String>,
 ) -> ReplicaView {
     let job = replica.job;
+    let trouble = waits_for_turn(turns, job).or_else(|| job.trouble());
     let reason = match replica.standing {
         Standing::Pending => why_pending(job.id).unwrap_or_default(),
         Standing::Unready | Standing::Running => job.probe_text.clone(),
@@ -77,6 +81,7 @@ fn replica_view(
         }
         Standing::Available => String::new(),
     };
+    let reachable = !matches!(replica.standing, Standing::Unreachable | Standing::Lost);
     ReplicaView {
         index: replica.index,
         job: job.id,
@@ -86,44 +91,29 @@ fn replica_view(
         state: job.state,
         ready: matches!(replica.standing, Standing::Ready | Standing::Available),
         available: replica.standing == Standing::Available,
-        reachable: !matches!(replica.standing, Standing::Unreachable | Standing::Lost),
+        reachable,
         pid: job.pid,
         restarts: job.restarts,
-        reason,
+        reason: trouble.filter(|_| reachable).unwrap_or(reason),
     }
 }
 
-/// A replica that is ready serves; one that was ready when its host was last heard of may still.
 fn endpoints(
     replica: &Replica<'_>,
+    situation: &Situation<'_>,
     address_of_host: &dyn Fn(&str) -> Option<String>,
 ) -> Vec<EndpointView> {
     let job = replica.job;
-    let state = match replica.standing {
-        Standing::Ready | Standing::Available => EndpointState::Ready,
-        Standing::Unreachable if job.ready_since.is_some() => EndpointState::Suspect,
-        Standing::Unreachable
-        | Standing::Pending
-        | Standing::Starting
-        | Standing::Running
-        | Standing::Unready
-        | Standing::Stopping
-        | Standing::Lost => return Vec::new(),
-    };
-    let Some(address) = job.host.as_deref().and_then(address_of_host) else {
+    let Some(host) = job.host.as_deref() else {
         return Vec::new();
     };
-    job.ports
-        .iter()
-        .map(|(name, port)| EndpointView {
-            name: name.clone(),
-            address: address.clone(),
-            port: *port,
-            replica: replica.index,
-            job: job.id,
-            state,
-        })
-        .collect()
+    match (
+        endpoint_state(job, (situation.life)(host)),
+        address_of_host(host),
+    ) {
+        (Some(state), Some(address)) => endpoints_of(job, state, &address).collect(),
+        (Some(_) | None, _) => Vec::new(),
+    }
 }
 
 fn rollout_view(

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use xce_model::{Cause, Exit};
+use xce_model::{Cause, Exit, Start};
 use xce_replica::wire::{Happened, Order, RunId, RunSpec, Want};
 
 /// What this worker knows of a run.
@@ -25,8 +25,8 @@ pub enum Action {
     Nothing,
     /// Start the run.
     Start(Box<RunSpec>),
-    /// Tell the run to stop.
-    Stop(RunId, Cause),
+    /// Tell the run to stop, and whether it need not be drained.
+    Stop(RunId, Cause, bool),
     /// Tell the run to suspend its processes.
     Suspend(RunId),
     /// Tell the run to let them go on.
@@ -35,6 +35,8 @@ pub enum Action {
     Signal(RunId, i32),
     /// Tell the run to start anew in place.
     Restart(RunId),
+    /// Tell the run that its turn to restart has come.
+    Grant(RunId, Start, u32),
     /// Report this of a run that does not live here.
     Report(RunId, Happened),
 }
@@ -52,13 +54,16 @@ pub fn decide(order: Order, known: Known, leaving: bool) -> Action {
                 format!("the order names {run:?} and holds the specification of another run");
             Action::Report(run, Happened::LaunchFailed { text })
         }
-        (Want::Stop { cause }, Known::Live) => Action::Stop(run, cause),
+        (Want::Stop { cause, drained }, Known::Live) => Action::Stop(run, cause, drained),
         (Want::Suspend, Known::Live) => Action::Suspend(run),
         (Want::Resume, Known::Live) => Action::Resume(run),
         (Want::Signal { signal }, Known::Live) => Action::Signal(run, signal),
         // A signal is for who runs; one that comes too late concerns nobody.
         (Want::Signal { .. }, Known::Ended | Known::Unknown) => Action::Nothing,
         (Want::Restart, Known::Live) => Action::Restart(run),
+        (Want::RestartGranted { start, wish }, Known::Live) => Action::Grant(run, start, wish),
+        // What becomes of a run that is gone follows from the order to keep it.
+        (Want::RestartGranted { .. }, Known::Ended | Known::Unknown) => Action::Nothing,
         (Want::Start(_), Known::Ended) => lost(run, "it ended here before"),
         (
             Want::Keep(_) | Want::Stop { .. } | Want::Suspend | Want::Resume | Want::Restart,
@@ -159,6 +164,7 @@ mod tests {
             Action::Resume(_) => 'r',
             Action::Signal(..) => 's',
             Action::Restart(_) => 'R',
+            Action::Grant(..) => 'G',
             Action::Report(_, Happened::Ended { .. }) => 'L',
             Action::Report(..) => 'F',
         }
@@ -166,13 +172,14 @@ mod tests {
 
     #[test]
     fn each_order_has_one_meaning_for_each_state() {
-        let wants: [(Want, &str); 7] = [
+        let wants: [(Want, &str); 8] = [
             // live, end waits, ended, unknown; and unknown while leaving
             (Want::Start(spec(run(1))), "..LS."),
             (Want::Keep(spec(run(1))), "..LLL"),
             (
                 Want::Stop {
                     cause: Cause::TermOwner,
+                    drained: false,
                 },
                 "T.LLL",
             ),
@@ -180,6 +187,7 @@ mod tests {
             (Want::Resume, "r.LLL"),
             (Want::Signal { signal: 10 }, "s...."),
             (Want::Restart, "R.LLL"),
+            (Want::RestartGranted { start: 1, wish: 1 }, "G...."),
         ];
         for (want, expected) in wants {
             let states = [

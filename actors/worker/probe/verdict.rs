@@ -18,6 +18,10 @@ const PERIOD_MS_MIN: u64 = 1;
 #[derive(Debug, Clone)]
 pub struct ProbeCore {
     period_ms: u64,
+    /// Whether failures of the frequent first tries count no more often than once a period.
+    patient: bool,
+    /// Start of the last failure that counted.
+    counted_ms: Option<u64>,
     successes_wanted: u32,
     failures_wanted: u32,
     successes: u32,
@@ -25,8 +29,10 @@ pub struct ProbeCore {
     /// The last verdict; nothing before the first.
     good: Option<bool>,
     succeeded: bool,
-    unrunnable_told: bool,
+    /// How often it could not be run, and up to which count that was told.
     unrunnable: u64,
+    unrunnable_told: u64,
+    unrunnable_now: bool,
     next_ms: u64,
 }
 
@@ -40,14 +46,17 @@ impl ProbeCore {
         };
         Self {
             period_ms: probe.period.0.max(PERIOD_MS_MIN),
+            patient: role != Role::Readiness,
+            counted_ms: None,
             successes_wanted,
             failures_wanted: probe.failure_threshold.max(1),
             successes: 0,
             failures: 0,
             good: kept.or((role == Role::Liveness).then_some(true)),
             succeeded: kept == Some(true),
-            unrunnable_told: false,
             unrunnable: 0,
+            unrunnable_told: 0,
+            unrunnable_now: false,
             next_ms: started_ms.saturating_add(probe.initial_delay.0),
         }
     }
@@ -62,28 +71,55 @@ impl ProbeCore {
         self.unrunnable
     }
 
-    /// Counts a try; the verdict, when it is news.
-    pub fn tried(&mut self, outcome: Outcome, began_ms: u64, ended_ms: u64) -> Option<Verdict> {
-        let verdict = match outcome {
-            Outcome::Success => self.success(),
-            Outcome::Failure(text) => self.failure(text),
-            Outcome::Unrunnable(text) => {
-                self.unrunnable = self.unrunnable.saturating_add(1);
-                (!std::mem::replace(&mut self.unrunnable_told, true))
-                    .then_some(Verdict::Unrunnable(text))
+    /// The last verdict; nothing before the first.
+    pub fn good(&self) -> Option<bool> {
+        self.good
+    }
+
+    /// Counts a try; what is news.
+    pub fn tried(&mut self, outcome: Outcome, began_ms: u64, ended_ms: u64) -> Vec<Verdict> {
+        let mut news = Vec::new();
+        match outcome {
+            Outcome::Success => {
+                news.extend(self.runnable());
+                news.extend(self.success());
             }
-        };
+            Outcome::Failure(text) => {
+                news.extend(self.runnable());
+                news.extend(self.failure(text, began_ms));
+            }
+            Outcome::Unrunnable(text) => news.extend(self.cannot(text)),
+        }
         let period_ms = if self.succeeded {
             self.period_ms
         } else {
             self.period_ms.min(FIRST_PERIOD_MS)
         };
         self.next_ms = began_ms.saturating_add(period_ms).max(ended_ms);
-        verdict
+        news
+    }
+
+    fn cannot(&mut self, text: String) -> Option<Verdict> {
+        self.unrunnable = self.unrunnable.saturating_add(1);
+        let count = self.unrunnable;
+        let began = !std::mem::replace(&mut self.unrunnable_now, true);
+        let due = began || count >= self.unrunnable_told.saturating_mul(2);
+        if due {
+            self.unrunnable_told = count;
+        }
+        due.then_some(Verdict::Unrunnable { count, text })
+    }
+
+    fn runnable(&mut self) -> Option<Verdict> {
+        let count = self.unrunnable;
+        std::mem::take(&mut self.unrunnable_now).then(|| Verdict::Unrunnable {
+            count,
+            text: String::new(),
+        })
     }
 
     fn success(&mut self) -> Option<Verdict> {
-        self.unrunnable_told = false;
+        self.counted_ms = None;
         self.succeeded = true;
         self.failures = 0;
         self.successes = self.successes.saturating_add(1);
@@ -94,9 +130,13 @@ impl ProbeCore {
         news.then_some(Verdict::Good)
     }
 
-    fn failure(&mut self, text: String) -> Option<Verdict> {
-        self.unrunnable_told = false;
+    fn failure(&mut self, text: String, began_ms: u64) -> Option<Verdict> {
         self.successes = 0;
+        let again_ms = self.counted_ms.map(|at| at.saturating_add(self.period_ms));
+        if self.patient && again_ms.is_some_and(|again_ms| began_ms < again_ms) {
+            return None;
+        }
+        self.counted_ms = Some(began_ms);
         self.failures = self.failures.saturating_add(1);
         let news = self.good != Some(false) && self.failures >= self.failures_wanted;
         if news {
@@ -137,12 +177,16 @@ mod tests {
                 'f' => bad(),
                 _ => Outcome::Unrunnable("no".to_owned()),
             };
-            said.push(match core.tried(outcome, core.next_ms(), core.next_ms()) {
-                None => '.',
-                Some(Verdict::Good) => 'G',
-                Some(Verdict::Bad(_)) => 'B',
-                Some(Verdict::Unrunnable(_)) => 'U',
-            });
+            let news = core.tried(outcome, core.next_ms(), core.next_ms());
+            said.extend(news.iter().map(|news| match news {
+                Verdict::Good => 'G',
+                Verdict::Bad(_) => 'B',
+                Verdict::Unrunnable { text, .. } if text.is_empty() => 'R',
+                Verdict::Unrunnable { .. } => 'U',
+            }));
+            if news.is_empty() {
+                said.push('.');
+            }
         }
         said
     }
@@ -160,13 +204,36 @@ mod tests {
             (Role::Readiness, 1, Some(true), "fff", "..B"),
             (Role::Readiness, 1, Some(false), "fffs", "...G"),
             (Role::Liveness, 1, None, "sss", "..."),
-            (Role::Liveness, 1, None, "fff", "..B"),
+            // Frequent first tries do not make it impatient: a failure counts once a period.
+            (Role::Liveness, 1, None, "fff", "..."),
+            (
+                Role::Liveness,
+                1,
+                None,
+                "fffffffffffffffffffff",
+                "....................B",
+            ),
+            (Role::Liveness, 1, None, "sfff", "...B"),
+            (
+                Role::Startup,
+                1,
+                None,
+                "ffffffffffffffffffffs",
+                "....................BG",
+            ),
+            (
+                Role::Startup,
+                1,
+                None,
+                "fffffffffffffffs",
+                "...............G",
+            ),
             (Role::Startup, 9, None, "fs", ".G"),
-            // What cannot be run is neither, is told once, and resets nothing.
-            (Role::Readiness, 1, None, "uuu", "U.."),
-            (Role::Readiness, 1, None, "ffuf", "..UB"),
-            (Role::Liveness, 1, None, "uuuuuuu", "U......"),
-            (Role::Readiness, 1, None, "usfu", "UG.U"),
+            // What cannot be run is neither, is told at each doubling, and resets nothing.
+            (Role::Readiness, 1, None, "uuu", "UU."),
+            (Role::Readiness, 1, None, "ffuf", "..URB"),
+            (Role::Liveness, 1, None, "uuuuuuuuu", "UU.U...U."),
+            (Role::Readiness, 1, None, "usfu", "URG.U"),
         ];
         for (role, wanted, kept, tries, expected) in table {
             let probe = Probe {

@@ -3,18 +3,20 @@
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use xce_replica::wire::RunSpec;
-use xce_runtime::Address;
+use xce_runtime::{Address, Entity, Key};
 
 use super::giving_up::GivingUp;
 use super::launch::Launched;
 use super::{
-    Cause, Context, Effect, Event, Happened, Input, ProbeCore, Request, Role, RunActor,
+    Cause, Context, Effect, Event, Happened, Input, LiveProbe, Request, Role, RunActor,
     RunActorState, RunMessage, Start, Station, Surroundings, Task, launch, outcome, shim,
 };
+use crate::probe::actor::ProbeActor;
+use crate::state_dir;
 
 /// Bytes of stderr that go with a failure.
 ///
@@ -199,15 +201,24 @@ impl RunActor {
             ports: self.spec.ports.clone(),
             user: launch::other_user(&self.spec),
         });
-        let core = ProbeCore::new(&probe, role, state.since_ms, kept);
-        let (address, start) = (context.address().clone(), state.core.start());
-        let tell = move |role, verdict| {
-            let address = address.clone();
-            async move { shim::deliver(&address, RunMessage::Probe(start, role, verdict)).await }
+        let actor = ProbeActor {
+            probe,
+            role,
+            start: state.core.start(),
+            since_ms: state.since_ms,
+            kept: Mutex::new(kept),
+            around,
+            run: context.address().clone(),
         };
-        let clock = context.clock().clone();
-        let task = crate::probe::task::start(probe, role, core, around, clock, tell);
-        state.probes.push((role, task));
+        let run = state_dir::run_name(self.spec.run);
+        // An earlier one of the same role may be about to end.
+        let name = format!("{run}.{}.{}", role.word(), self.station.next_number());
+        let key = Key::new(ProbeActor::KIND, name);
+        match LiveProbe::start(&self.probes, key, Key::new(Self::KIND, run), actor) {
+            Ok(probe) => state.probes.push(probe),
+            // The worker is at its end; the next one starts the probe.
+            Err(refusal) => tracing::warn!(run = ?self.spec.run, %refusal, "a run has no probe"),
+        }
     }
 
     fn report(&self, state: &mut RunActorState, start: Start, mut what: Happened) {
@@ -228,7 +239,11 @@ impl RunActor {
             | Happened::NotReady { .. }
             | Happened::LaunchFailed { .. }
             | Happened::Suspended
-            | Happened::Resumed => None,
+            | Happened::Resumed
+            | Happened::ProbeUnrunnable { .. }
+            | Happened::RestartWanted { .. }
+            | Happened::RestartUnwanted
+            | Happened::StopHangs { .. } => None,
         };
         self.station.report_at(self.spec.run, start, what, at);
     }
@@ -239,6 +254,7 @@ impl RunActor {
         let now_ms = i64::try_from(self.now_ms()).unwrap_or(i64::MAX);
         self.station.ended.add(run, now_ms);
         self.station.roster.leave(run);
+        self.station.turns.leave(run);
         context.stop();
     }
 }

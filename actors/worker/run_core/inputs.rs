@@ -45,6 +45,8 @@ pub enum Input {
     Begin,
     /// Wanted stopped.
     Stop(Cause),
+    /// Nobody sends it work any more: a stop that drains it goes on at once.
+    Drained,
     /// Wanted suspended.
     Suspend,
     /// Wanted to go on.
@@ -91,6 +93,20 @@ pub enum Input {
         role: Role,
         /// The verdict.
         verdict: Verdict,
+    },
+    /// The restart that it wanted is granted: a level, which holds for that wish only.
+    Granted {
+        /// The start that is to end.
+        start: Start,
+        /// The wish.
+        wish: u32,
+    },
+    /// Processes of a start were killed and do not die.
+    Hangs {
+        /// Which start.
+        start: Start,
+        /// Which processes, in what state, and since when.
+        text: String,
     },
     /// Time has passed: see [`super::RunCore::deadline`].
     Tick,

@@ -105,6 +105,24 @@ impl RunCore {
         };
     }
 
+    /// Stops a start that was never ready: nobody knows of it, so nobody is waited for.
+    pub(super) fn stop_unserved(&mut self, plan: StopPlan, now_ms: u64, effects: &mut Vec<Effect>) {
+        effects.push(Effect::StopProbes);
+        self.send_stop(plan, now_ms, effects);
+    }
+
+    /// Ends the drain of a stop that is under way.
+    pub(super) fn drained(&mut self, now_ms: u64, effects: &mut Vec<Effect>) {
+        if let Phase::Stopping {
+            plan,
+            step: StopStep::Drain,
+            ..
+        } = self.phase
+        {
+            self.send_stop(plan, now_ms, effects);
+        }
+    }
+
     fn send_stop(&mut self, plan: StopPlan, now_ms: u64, effects: &mut Vec<Effect>) {
         let grace_ms = self.stop.grace.0;
         let until_ms = now_ms

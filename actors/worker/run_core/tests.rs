@@ -267,6 +267,33 @@ fn a_stop_is_sent_and_escalates_until_nothing_is_left() {
 }
 
 #[test]
+fn a_drain_ends_early_when_nobody_sends_work_any_more() {
+    let mut with_drain = spec(RestartMode::Always);
+    with_drain.template.stop.drain = Millis(5_000);
+    let send = Effect::SendStop {
+        signal: 15,
+        grace_ms: 30_000,
+        cause: Cause::TermUpdate,
+    };
+    let mut core = running(&with_drain);
+    assert_eq!(
+        core.handle(Input::Drained, 0),
+        [],
+        "without a stop it says nothing"
+    );
+    core.handle(Input::Stop(Cause::TermUpdate), 1);
+    assert_eq!(core.handle(Input::Drained, 7), [send.clone()]);
+    assert_eq!(core.deadline(), Some(7 + 30_000 + KILL_BUDGET_MS));
+    assert_eq!(core.handle(Input::Drained, 8), [], "it is a level");
+    assert_eq!(core.handle(Input::Tick, 5_001), []);
+    let mut launching = RunCore::new(&with_drain, Memory::default(), true, Millis(KILL_BUDGET_MS));
+    launching.handle(Input::Begin, 0);
+    launching.handle(Input::Stop(Cause::TermUpdate), 0);
+    let effects = launching.handle(Input::Started { start: 1, pid: 7 }, 1);
+    assert_eq!(effects[2], send, "nobody knew of it: nobody is waited for");
+}
+
+#[test]
 fn a_stop_in_any_phase_ends_it() {
     let cause = Cause::TermScaleDown;
     let mut new = core(&spec(RestartMode::Always));
@@ -391,14 +418,29 @@ fn probes_follow_each_other_and_decide() {
             Effect::Remember
         ]
     );
+    let unrunnable = Verdict::Unrunnable {
+        count: 1,
+        text: text(),
+    };
+    let told = Happened::ProbeUnrunnable {
+        role: Role::Liveness,
+        count: 1,
+        text: text(),
+    };
     assert_eq!(
-        core.handle(tell(Role::Liveness, Verdict::Unrunnable(text())), 4),
-        []
+        core.handle(tell(Role::Liveness, unrunnable), 4),
+        [report(1, told)]
     );
-    let dead = core.handle(tell(Role::Liveness, Verdict::Bad(text())), 5);
+    let sick = core.handle(tell(Role::Liveness, Verdict::Bad(text())), 5);
+    let wish = Happened::RestartWanted {
+        wish: 1,
+        text: text(),
+    };
+    assert_eq!(sick, [Effect::Remember, report(1, wish)]);
+    let dead = core.handle(Input::Granted { start: 1, wish: 1 }, 5);
     let cause = Cause::TermLiveness;
     assert_eq!(
-        dead[2],
+        dead[3],
         Effect::SendStop {
             signal: 15,
             grace_ms: 30_000,
@@ -468,6 +510,8 @@ fn a_launch_that_says_nothing_is_given_up() {
     );
 }
 
+mod turns;
+
 fn any_input() -> impl Strategy<Value = Input> {
     let start = 1_u32..4;
     let role = prop_oneof![
@@ -478,16 +522,25 @@ fn any_input() -> impl Strategy<Value = Input> {
     let verdict = prop_oneof![
         Just(Verdict::Good),
         Just(Verdict::Bad("b".to_owned())),
-        Just(Verdict::Unrunnable("u".to_owned()))
+        Just(Verdict::Unrunnable {
+            count: 1,
+            text: "u".to_owned()
+        })
     ];
     prop_oneof![
         Just(Input::Begin),
         Just(Input::Stop(Cause::TermOwner)),
+        Just(Input::Drained),
         Just(Input::Suspend),
         Just(Input::Resume),
         Just(Input::Restart),
         Just(Input::Resynced),
         Just(Input::Tick),
+        (start.clone(), 1_u32..3).prop_map(|(start, wish)| Input::Granted { start, wish }),
+        start.clone().prop_map(|start| Input::Hangs {
+            start,
+            text: "7 (x) D".to_owned()
+        }),
         start
             .clone()
             .prop_map(|start| Input::Started { start, pid: 7 }),

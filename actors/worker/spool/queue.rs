@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use xce_model::{Start, WallTime};
+use xce_replica::ProbeRole;
 use xce_replica::wire::{Happened, Report, RunId};
 
 /// Facts of one run that say the same kind of thing; a later one makes an unsent one needless.
@@ -16,6 +17,9 @@ enum Level {
     Readiness,
     Restarting,
     Suspension,
+    Unrunnable(ProbeRole),
+    Wish,
+    Hanging,
 }
 
 impl Level {
@@ -26,6 +30,9 @@ impl Level {
             Happened::Ready | Happened::NotReady { .. } => Some(Self::Readiness),
             Happened::Restarting { .. } => Some(Self::Restarting),
             Happened::Suspended | Happened::Resumed => Some(Self::Suspension),
+            Happened::ProbeUnrunnable { role, .. } => Some(Self::Unrunnable(*role)),
+            Happened::RestartWanted { .. } | Happened::RestartUnwanted => Some(Self::Wish),
+            Happened::StopHangs { .. } => Some(Self::Hanging),
             Happened::Ended { .. } | Happened::LaunchFailed { .. } => None,
         }
     }

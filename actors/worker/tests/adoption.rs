@@ -305,6 +305,7 @@ async fn a_damaged_state_directory_never_keeps_a_worker_from_starting() {
             run(number),
             Want::Stop {
                 cause: Cause::TermOwner,
+                drained: false,
             },
         );
         assert_eq!(

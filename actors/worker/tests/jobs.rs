@@ -200,6 +200,7 @@ async fn stop_suspend_and_restart_reach_the_job() {
         run(1),
         Want::Stop {
             cause: Cause::TermScaleDown,
+            drained: false,
         },
     );
     let exit = controller.ended(run(1)).await;
@@ -234,6 +235,7 @@ async fn a_job_that_ignores_the_signal_is_killed_with_its_tree() {
         run(1),
         Want::Stop {
             cause: Cause::TermOwner,
+            drained: false,
         },
     );
     let exit = controller.ended(run(1)).await;

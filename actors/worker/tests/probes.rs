@@ -185,6 +185,7 @@ async fn a_hanging_probe_is_killed_with_its_group() {
         run(1),
         Want::Stop {
             cause: Cause::TermOwner,
+            drained: false,
         },
     );
     controller.ended(run(1)).await;

@@ -34,6 +34,7 @@ async fn a_stop_that_keeps_jobs_keeps_them() {
         run(1),
         Want::Stop {
             cause: Cause::TermOwner,
+            drained: false,
         },
     );
     assert_eq!(
@@ -74,6 +75,7 @@ async fn orders_of_a_former_primary_are_refused() {
         run(1),
         Want::Stop {
             cause: Cause::TermOwner,
+            drained: false,
         },
     );
     controller.order_with_term(9, run(2), Want::Start(Box::new(batch(2, "true"))));
@@ -87,6 +89,7 @@ async fn orders_of_a_former_primary_are_refused() {
         run(1),
         Want::Stop {
             cause: Cause::TermOwner,
+            drained: false,
         },
     );
     controller.ended(run(1)).await;
@@ -102,6 +105,7 @@ async fn runs_that_nobody_knows_are_told_as_lost_and_unnamed_ones_stopped() {
         run(2),
         Want::Stop {
             cause: Cause::TermOwner,
+            drained: false,
         },
     );
     assert_eq!(controller.ended(run(2)).await.cause, Cause::RunLost);
@@ -168,6 +172,7 @@ async fn a_frozen_shim_holds_nothing_up() {
         run(1),
         Want::Stop {
             cause: Cause::TermOwner,
+            drained: false,
         },
     );
     let exit = controller.ended(run(1)).await;
