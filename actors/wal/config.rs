@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::batch::BLOCK_BYTES;
 use crate::device::Disk;
 use crate::error::OpenError;
+use crate::peers::{NoPeers, Peers};
 use crate::segment_log::RESERVE_BYTES;
 
 /// Settings of a WAL; [`WalConfig::new`] fills in the defaults.
@@ -40,6 +41,13 @@ pub struct WalConfig {
     pub watermark_after: Duration,
     /// How long to wait before a failed preallocation is tried again. Default 1 s.
     pub space_retry: Duration,
+    /// Where the other controllers reach this one, `host:port`; empty for one that is alone.
+    pub address: String,
+    /// Whether a new directory waits until a cluster takes it in, instead of founding one. Default
+    /// false.
+    pub join: bool,
+    /// The way to the other controllers. Default none.
+    pub peers: Arc<dyn Peers>,
     /// The disk to write segments to; `None` is the file system of `dir`. Tests inject faults here.
     pub disk: Option<Arc<dyn Disk>>,
 }
@@ -69,6 +77,9 @@ impl WalConfig {
             log_keep_entries: 0,
             watermark_after: Duration::from_millis(50),
             space_retry: Duration::from_secs(1),
+            address: String::new(),
+            join: false,
+            peers: Arc::new(NoPeers),
             disk: None,
         }
     }

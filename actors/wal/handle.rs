@@ -8,8 +8,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::device::DiskMode;
 use crate::error::{PersistError, SnapshotError};
+use crate::journal::{JournalCursor, JournalError, JournalPage, JournalSource};
 use crate::machine::Machine;
 use crate::memory::MemoryWal;
+use crate::peers::{MemberChange, MemberState, MembershipError, Role};
+use crate::raft::RaftNode;
 use crate::receipt::Receipt;
 use crate::request::Request;
 use crate::segment_log::LogFigures;
@@ -28,6 +31,8 @@ enum Backend<M: Machine> {
 /// What a handle needs of a WAL on disk.
 pub(crate) struct DiskWal<M: Machine> {
     pub(crate) requests: mpsc::Sender<Request<M::Outcome>>,
+    pub(crate) node: RaftNode<M>,
+    pub(crate) journal: JournalSource,
     pub(crate) shared: Arc<Shared>,
     pub(crate) figures: Arc<LogFigures>,
     pub(crate) mode: DiskMode,
@@ -94,6 +99,66 @@ impl<M: Machine> Wal<M> {
         }
     }
 
+    /// Answers a request of another controller.
+    ///
+    /// The transport has made sure that it comes from a controller of this cluster.
+    pub async fn answer(&self, request: &[u8]) -> Vec<u8> {
+        match &self.backend {
+            Backend::Disk(disk) => disk.node.answer(request).await,
+            Backend::Memory(_) => Vec::new(),
+        }
+    }
+
+    /// What this controller is, and each change of it.
+    pub fn role(&self) -> watch::Receiver<Role> {
+        match &self.backend {
+            Backend::Disk(disk) => disk.shared.role.subscribe(),
+            Backend::Memory(memory) => {
+                let term = memory.status().term;
+                watch::channel(Role::Primary { term }).1
+            }
+        }
+    }
+
+    /// Whether no other controller can be the primary at this moment: what acts on the world asks
+    /// this first, so that a primary that was replaced without noticing does nothing.
+    pub fn holds_lease(&self) -> bool {
+        match &self.backend {
+            Backend::Disk(disk) => disk.node.holds_lease(),
+            Backend::Memory(_) => true,
+        }
+    }
+
+    /// The controllers of the cluster as this one sees them, by number.
+    pub fn members(&self) -> Vec<MemberState> {
+        match &self.backend {
+            Backend::Disk(disk) => disk.node.members(),
+            Backend::Memory(_) => Vec::new(),
+        }
+    }
+
+    /// Changes the membership; one change at a time. Returns once it is committed.
+    ///
+    /// # Errors
+    /// See [`MembershipError`].
+    pub async fn change_members(&self, change: MemberChange) -> Result<(), MembershipError> {
+        match &self.backend {
+            Backend::Disk(disk) => disk.node.change_members(change).await,
+            Backend::Memory(_) => Err(alone()),
+        }
+    }
+
+    /// Hands the leadership to another voter; returns once it leads.
+    ///
+    /// # Errors
+    /// See [`MembershipError`].
+    pub async fn transfer(&self, to: u64) -> Result<(), MembershipError> {
+        match &self.backend {
+            Backend::Disk(disk) => disk.node.transfer(to).await,
+            Backend::Memory(_) => Err(alone()),
+        }
+    }
+
     /// What the WAL says about itself.
     pub fn status(&self) -> WalStatus {
         match &self.backend {
@@ -121,6 +186,22 @@ impl<M: Machine> Wal<M> {
         }
     }
 
+    /// A part of the journal: the oldest snapshot whose entries are all kept, and these, up to what
+    /// was applied when the first part was asked for. Blocks on reading a file; holds up no commit.
+    ///
+    /// # Errors
+    /// See [`JournalError`].
+    pub fn journal_page(
+        &self,
+        cursor: Option<JournalCursor>,
+        bytes_max: usize,
+    ) -> Result<JournalPage, JournalError> {
+        match &self.backend {
+            Backend::Disk(disk) => disk.journal.page(cursor, bytes_max),
+            Backend::Memory(_) => Err(JournalError::InMemory),
+        }
+    }
+
     /// Finishes what is in flight, refuses what waits, and lets go of the state directory.
     ///
     /// Other clones answer `Stopped` from then on.
@@ -136,6 +217,10 @@ impl<M: Machine> Wal<M> {
             Backend::Memory(memory) => memory.stop(),
         }
     }
+}
+
+fn alone() -> MembershipError {
+    MembershipError::Refused("a log in memory has no other controllers".to_owned())
 }
 
 impl<M: Machine> DiskWal<M> {

@@ -21,6 +21,7 @@
 mod config;
 mod error;
 mod machine;
+mod peers;
 mod receipt;
 
 mod aligned;
@@ -35,6 +36,7 @@ mod segment_log;
 mod spare;
 mod writer;
 
+mod journal;
 mod snapshot;
 
 mod actor;
@@ -54,8 +56,15 @@ pub use config::WalConfig;
 pub use device::{Device, Disk, DiskMode, FileDisk};
 pub use error::{Damage, OpenError, PersistError, SnapshotError};
 pub use handle::Wal;
+pub use journal::{
+    JournalCursor, JournalEntry, JournalError, JournalHead, JournalPage, JournalReader,
+};
 pub use machine::{Machine, Position, SnapshotSource};
 pub use memory::MemoryWal;
 pub use open::open;
+pub use peers::{
+    Lane, Member, MemberChange, MemberState, MembershipError, NoPeers, PeerError, Peers, Role,
+    SNAPSHOT_PART_BYTES,
+};
 pub use receipt::Receipt;
 pub use status::WalStatus;

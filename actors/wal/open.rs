@@ -11,8 +11,10 @@ use crate::config::WalConfig;
 use crate::error::OpenError;
 use crate::foundation::{Fatal, Foundation, Parts};
 use crate::handle::{DiskWal, Wal};
+use crate::journal::JournalSource;
 use crate::machine::Machine;
-use crate::raft::RaftNode;
+use crate::peers::Member;
+use crate::raft::{Begin, RaftNode};
 use crate::recover::io_error;
 use crate::request::Limits;
 use crate::segment_log::LogFigures;
@@ -98,12 +100,24 @@ impl<M: Machine> Running<M> {
         ended: watch::Receiver<()>,
     ) -> Result<(Self, Wal<M>), OpenError> {
         let shared = Arc::clone(&base.shared);
-        let starting = RaftNode::start(
-            config.node_id,
-            parts.log,
-            parts.machine,
-            Arc::clone(&shared),
-        );
+        let journal = JournalSource {
+            cluster_id: config.cluster_id,
+            log: parts.log.look(),
+            snapshots: Arc::clone(&parts.snapshots),
+            shared: Arc::clone(&shared),
+        };
+        let starting = RaftNode::start(Begin {
+            me: Member {
+                node: config.node_id,
+                address: config.address.clone(),
+            },
+            found: !config.join,
+            log: parts.log,
+            machine: parts.machine,
+            shared: Arc::clone(&shared),
+            snapshots: Arc::clone(&parts.snapshots),
+            peers: Arc::clone(&config.peers),
+        });
         let node = tokio::select! {
             biased;
             started = starting => started,
@@ -131,6 +145,8 @@ impl<M: Machine> Running<M> {
         tokio::spawn(follow_space(parts.spare, Arc::clone(&shared)));
         let wal = Wal::on_disk(DiskWal {
             requests,
+            node: node.clone(),
+            journal,
             shared,
             figures: parts.figures,
             mode: parts.disk.mode(),

@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use tokio::sync::watch;
+
 use crate::device::DiskMode;
+use crate::peers::Role;
 use crate::segment_log::LogFigures;
 
 /// A view of the WAL for operators and tests.
@@ -53,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) groups: AtomicU64,
     pub(crate) snapshot_lsn: AtomicU64,
     pub(crate) stopped: AtomicBool,
+    pub(crate) role: watch::Sender<Role>,
     texts: Mutex<Texts>,
 }
 

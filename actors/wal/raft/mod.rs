@@ -1,7 +1,10 @@
 //! Everything that knows the consensus library. Nothing outside this folder names it.
 
+mod answering;
 mod encoding;
 mod machine;
+mod membership;
+mod message;
 mod network;
 mod node;
 mod storage;
@@ -11,6 +14,7 @@ mod types;
 mod tests;
 
 pub(crate) use machine::{Applied, StateMachine, Waiters};
-pub(crate) use node::{ProposeError, RaftNode};
-pub(crate) use storage::LogStore;
+pub(crate) use message::SnapshotName;
+pub(crate) use node::{Begin, ProposeError, RaftNode};
+pub(crate) use storage::{LogStore, LogView};
 pub(crate) use types::Groups;

@@ -7,17 +7,22 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use openraft::async_runtime::watch::WatchReceiver;
-use openraft::errors::ClientWriteError;
+use openraft::errors::{ClientWriteError, ForwardReason};
 use openraft::impls::{BasicNode, ProgressResponder};
-use openraft::{Config, Raft, SnapshotPolicy};
+use openraft::raft::ClientWriteResult;
+use openraft::type_config::alias::OneshotReceiverOf;
+use openraft::vote::leader_id_std::CommittedLeaderId;
+use openraft::{Config, Instant, Raft, RaftMetrics, ServerState, SnapshotPolicy};
 
+use super::answering::Answering;
 use super::machine::StateMachine;
-use super::network::NoPeers;
+use super::network::Network;
 use super::storage::LogStore;
 use super::types::{Groups, Types};
 use crate::error::PersistError;
 use crate::machine::Machine;
-use crate::snapshot::SnapshotHead;
+use crate::peers::{Member, Peers, Role};
+use crate::snapshot::{Incoming, SnapshotHead, SnapshotStore};
 use crate::status::Shared;
 
 /// Source: measured in the foundations; 50 ms beats and 150 to 300 ms elections fail over in 550 ms.
@@ -26,6 +31,12 @@ const HEARTBEAT_MS: u64 = 50;
 const ELECTION_MS_MIN: u64 = 150;
 /// Source: as `HEARTBEAT_MS`.
 const ELECTION_MS_MAX: u64 = 300;
+/// How long a write waits for a quorum that has not answered for a while.
+///
+/// Source: derived; a primary that is cut off has been replaced by then.
+const LEASE_PATIENCE: Duration = Duration::from_millis(2 * ELECTION_MS_MAX);
+/// Source: as `HEARTBEAT_MS`, a fifth of it.
+const LEASE_PAUSE: Duration = Duration::from_millis(10);
 /// How long a single voter may take to lead; it needs two syncs.
 ///
 /// Source: chosen; far above the slowest disk seen, so only a fault comes here.
@@ -40,10 +51,15 @@ pub(crate) enum ProposeError {
     Stopped,
 }
 
+/// Tells how one write ended.
+type Written = OneshotReceiverOf<Types, ClientWriteResult<Types>>;
+
 /// A running node.
 pub(crate) struct RaftNode<M: Machine> {
-    raft: Raft<Types, StateMachine<M>>,
+    pub(super) raft: Raft<Types, StateMachine<M>>,
     shared: Arc<Shared>,
+    answering: Answering<M>,
+    pub(super) node_id: u64,
 }
 
 impl<M: Machine> Clone for RaftNode<M> {
@@ -51,60 +67,94 @@ impl<M: Machine> Clone for RaftNode<M> {
         Self {
             raft: self.raft.clone(),
             shared: Arc::clone(&self.shared),
+            answering: self.answering.clone(),
+            node_id: self.node_id,
         }
     }
 }
 
+/// What a node starts from.
+pub(crate) struct Begin<M: Machine> {
+    pub(crate) me: Member,
+    /// A directory without a log founds a cluster; else it waits until one takes it in.
+    pub(crate) found: bool,
+    pub(crate) log: LogStore,
+    pub(crate) machine: StateMachine<M>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) snapshots: Arc<SnapshotStore>,
+    pub(crate) peers: Arc<dyn Peers>,
+}
+
 impl<M: Machine> RaftNode<M> {
-    /// Starts consensus and returns once this single voter leads and all its log is applied.
+    /// Starts consensus. A node that is the only voter returns once it leads and all its log is
+    /// applied; any other returns at once, and its role follows.
     ///
     /// # Errors
     /// Says what consensus said.
-    pub(crate) async fn start(
-        node_id: u64,
-        log: LogStore,
-        machine: StateMachine<M>,
-        shared: Arc<Shared>,
-    ) -> Result<Self, String> {
+    pub(crate) async fn start(begin: Begin<M>) -> Result<Self, String> {
+        let Begin {
+            me,
+            found,
+            log,
+            machine,
+            shared,
+            snapshots,
+            peers,
+        } = begin;
         let fresh = log.last_index() == 0;
         let config = settings().map_err(|error| error.to_string())?;
-        let raft = Raft::new(node_id, Arc::new(config), NoPeers, log, machine)
+        let network = Network { peers };
+        let raft = Raft::new(me.node, Arc::new(config), network, log, machine)
             .await
             .map_err(|error| error.to_string())?;
-        let node = Self { raft, shared };
-        node.lead(node_id, fresh).await?;
+        let answering = Answering {
+            raft: raft.clone(),
+            incoming: Arc::new(Incoming::new(snapshots.directory())),
+            snapshots,
+        };
+        let node = Self {
+            raft,
+            shared,
+            answering,
+            node_id: me.node,
+        };
+        let initialised = node.raft.is_initialized().await;
+        if initialised.map_err(|error| error.to_string())? {
+            if node.is_only_voter() {
+                let elected = node.raft.trigger().elect(false).await;
+                elected.map_err(|error| error.to_string())?;
+                node.lead().await?;
+            }
+            return Ok(node);
+        }
+        if !fresh {
+            return Err("the log holds entries but no membership".into());
+        }
+        if found {
+            let address = BasicNode { addr: me.address };
+            let members = BTreeMap::from([(me.node, address)]);
+            // This begins an election too.
+            let founded = node.raft.initialize(members).await;
+            founded.map_err(|error| error.to_string())?;
+            node.lead().await?;
+        }
         Ok(node)
     }
 
-    async fn lead(&self, node_id: u64, fresh: bool) -> Result<(), String> {
-        let initialised = self
-            .raft
-            .is_initialized()
-            .await
-            .map_err(|error| error.to_string())?;
-        if initialised {
-            self.raft
-                .trigger()
-                .elect(false)
-                .await
-                .map_err(|error| error.to_string())?;
-        } else if fresh {
-            let members = BTreeMap::from([(node_id, BasicNode::default())]);
-            self.raft
-                .initialize(members)
-                .await
-                .map_err(|error| error.to_string())?;
-        } else {
-            return Err("the log holds entries but no membership".into());
-        }
-        let applied = |metrics: &openraft::RaftMetrics<Types>| {
+    fn is_only_voter(&self) -> bool {
+        let metrics = self.raft.metrics();
+        let now = metrics.borrow_watched();
+        let membership = now.membership_config.membership();
+        let mut voters = membership.voter_ids();
+        voters.next() == Some(self.node_id) && voters.next().is_none()
+    }
+
+    /// Waits until this only voter leads and all its log is applied.
+    async fn lead(&self) -> Result<(), String> {
+        let node_id = self.node_id;
+        let applied = move |metrics: &RaftMetrics<Types>| {
             let last = metrics.last_applied.map(|last| last.index());
-            metrics.current_leader == Some(node_id)
-                && last.is_some()
-                && last == metrics.last_log_index
-                && metrics
-                    .last_applied
-                    .is_some_and(|last| last.committed_leader_id().term == metrics.current_term)
+            last == metrics.last_log_index && role_of(metrics, node_id).primary_term().is_some()
         };
         let wait = self
             .raft
@@ -112,11 +162,45 @@ impl<M: Machine> RaftNode<M> {
             .metrics(applied, "leading and applied")
             .await;
         let metrics = wait.map_err(|error| error.to_string())?;
+        self.follow(&metrics);
+        Ok(())
+    }
+
+    /// Takes over what consensus says of itself.
+    fn follow(&self, metrics: &RaftMetrics<Types>) {
         self.shared
             .term
             .store(metrics.current_term, Ordering::Relaxed);
-        self.shared.leader.store(node_id, Ordering::Relaxed);
-        Ok(())
+        self.shared
+            .leader
+            .store(metrics.current_leader.unwrap_or(0), Ordering::Relaxed);
+        let role = role_of(metrics, self.node_id);
+        self.shared.role.send_if_modified(|known| {
+            let changed = *known != role;
+            *known = role;
+            changed
+        });
+    }
+
+    /// Answers a request of a peer.
+    pub(crate) async fn answer(&self, request: &[u8]) -> Vec<u8> {
+        self.answering.answer(request).await
+    }
+
+    /// Whether no other node can lead now: the only voter, or a quorum answered less than the
+    /// shortest time ago after which another may be elected.
+    pub(crate) fn holds_lease(&self) -> bool {
+        let metrics = self.raft.metrics();
+        let now = metrics.borrow_watched();
+        if role_of(&now, self.node_id).primary_term().is_none() {
+            return false;
+        }
+        let membership = now.membership_config.membership();
+        if membership.voter_ids().count() == 1 {
+            return true;
+        }
+        now.last_quorum_acked
+            .is_some_and(|at| at.elapsed() < Duration::from_millis(ELECTION_MS_MAX))
     }
 
     /// Proposes one entry, fenced by the term in which this node leads now.
@@ -132,32 +216,57 @@ impl<M: Machine> RaftNode<M> {
         let leader = self
             .raft
             .as_leader()
-            .map_err(|_| ProposeError::NotPrimary)?;
+            .map_err(|_| ProposeError::NotPrimary)?
+            .to_committed_leader_id();
+        let mut written = self.write(groups.clone(), leader).await?;
+        let node = self.clone();
+        Ok(async move {
+            let deadline = tokio::time::Instant::now() + LEASE_PATIENCE;
+            loop {
+                let error = match written.await {
+                    Ok(Ok(_)) => return Ok(()),
+                    Ok(Err(error)) => error,
+                    Err(_) => return Err(PersistError::Unknown),
+                };
+                let ClientWriteError::ForwardToLeader(forward) = error else {
+                    return Err(match error {
+                        ClientWriteError::PreconditionFailed(_) => {
+                            PersistError::NotPrimary { leader: None }
+                        }
+                        ClientWriteError::ForwardToLeader(_)
+                        | ClientWriteError::LogEntryDiscarded(_)
+                        | ClientWriteError::ChangeMembershipError(_) => PersistError::Unknown,
+                    });
+                };
+                let leader_id = forward.leader_id;
+                let waits = forward.reason == ForwardReason::LeaseExpired
+                    && tokio::time::Instant::now() < deadline;
+                if !waits {
+                    return Err(PersistError::NotPrimary { leader: leader_id });
+                }
+                // Certainly not written: a quorum has not answered for a while, or not yet.
+                tokio::time::sleep(LEASE_PAUSE).await;
+                written = match node.write(groups.clone(), leader).await {
+                    Ok(written) => written,
+                    Err(_) => return Err(PersistError::Stopped),
+                };
+            }
+        })
+    }
+
+    async fn write(
+        &self,
+        groups: Groups,
+        leader: CommittedLeaderId<u64>,
+    ) -> Result<Written, ProposeError> {
         let (responder, complete) = ProgressResponder::complete_only();
         self.raft
             .write(groups)
-            .with_leader(leader.to_committed_leader_id())
+            .with_leader(leader)
             .responder(responder)
             .await
             .map_err(|_| ProposeError::Stopped)?;
-        Ok(async move {
-            match complete.await {
-                Ok(Ok(_)) => Ok(()),
-                Ok(Err(ClientWriteError::ForwardToLeader(forward))) => {
-                    Err(PersistError::NotPrimary {
-                        leader: forward.leader_id,
-                    })
-                }
-                Ok(Err(ClientWriteError::PreconditionFailed(_))) => {
-                    Err(PersistError::NotPrimary { leader: None })
-                }
-                Ok(Err(
-                    ClientWriteError::LogEntryDiscarded(_)
-                    | ClientWriteError::ChangeMembershipError(_),
-                ))
-                | Err(_) => Err(PersistError::Unknown),
-            }
-        })
+        Ok(complete)
     }
 
     /// Freezes the machine between two entries.
@@ -186,10 +295,7 @@ impl<M: Machine> RaftNode<M> {
         loop {
             {
                 let now = metrics.borrow_watched();
-                self.shared.term.store(now.current_term, Ordering::Relaxed);
-                self.shared
-                    .leader
-                    .store(now.current_leader.unwrap_or(0), Ordering::Relaxed);
+                self.follow(&now);
                 if let Err(error) = &now.running_state {
                     return error.to_string();
                 }
@@ -222,4 +328,26 @@ fn settings() -> Result<Config, openraft::ConfigError> {
         ..Config::default()
     }
     .validate()
+}
+
+/// What a node is by its own account.
+fn role_of(metrics: &RaftMetrics<Types>, node_id: u64) -> Role {
+    let term = metrics.current_term;
+    let leads = metrics.state == ServerState::Leader && metrics.current_leader == Some(node_id);
+    // Its first entry of a term is committed after all that it had before.
+    let applied = metrics
+        .last_applied
+        .is_some_and(|last| last.committed_leader_id().term == term);
+    if leads && applied {
+        return Role::Primary { term };
+    }
+    let leader = metrics.current_leader.filter(|leader| *leader != node_id);
+    let leader = leader.map(|node| {
+        let known = metrics.membership_config.membership().get_node(&node);
+        Member {
+            node,
+            address: known.map_or_else(String::new, |known| known.addr.clone()),
+        }
+    });
+    Role::Standby { leader, term }
 }

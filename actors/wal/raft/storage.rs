@@ -34,7 +34,59 @@ pub(crate) struct LogStore {
     writer: LogWriter,
 }
 
+/// A look at the log for whoever exports it; it keeps nothing alive and changes nothing.
+#[derive(Clone)]
+pub(crate) struct LogView {
+    cache: Arc<Mutex<Cache>>,
+}
+
+impl LogView {
+    /// The last index that is purged; 0 for none.
+    pub(crate) fn purged(&self) -> u64 {
+        self.cache().marks.purged.map_or(0, |purged| purged.index)
+    }
+
+    /// At least one entry after `after` up to `upto`, further ones while they have less than
+    /// `bytes_max` bytes; nothing when the next one is not kept.
+    pub(crate) fn entries_after(
+        &self,
+        after: u64,
+        upto: u64,
+        bytes_max: usize,
+    ) -> Option<Vec<StoredEntry>> {
+        let cache = self.cache();
+        let first = cache.entries.front()?.log_id.index();
+        let start = usize::try_from((after + 1).checked_sub(first)?).ok()?;
+        if start >= cache.entries.len() {
+            return None;
+        }
+        let (mut bytes, mut found) = (0, Vec::new());
+        for entry in cache.entries.range(start..) {
+            if entry.log_id.index() > upto || bytes >= bytes_max {
+                break;
+            }
+            let entry = stored_entry(entry);
+            bytes += entry.payload.len();
+            found.push(entry);
+        }
+        (!found.is_empty()).then_some(found)
+    }
+
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache
+            .lock()
+            .expect("no code panics while it holds this lock")
+    }
+}
+
 impl LogStore {
+    /// A look at it.
+    pub(crate) fn look(&self) -> LogView {
+        LogView {
+            cache: Arc::clone(&self.cache),
+        }
+    }
+
     /// A log that goes on from what was recovered.
     ///
     /// # Errors

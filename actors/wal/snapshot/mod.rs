@@ -6,11 +6,14 @@
 //!  footer  "FOOT" frames, records, raw bytes, crc, blake3 of all raw bytes
 //! ```
 
+mod incoming;
 mod read;
 mod store;
 mod write;
 
-pub(crate) use store::{SnapshotInfo, SnapshotStore};
+pub(crate) use incoming::Incoming;
+pub(crate) use read::SnapshotReader;
+pub(crate) use store::{SnapshotInfo, SnapshotStore, snapshot_hash};
 
 use crate::record::LogPosition;
 

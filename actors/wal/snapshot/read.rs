@@ -12,9 +12,9 @@ use crate::error::SnapshotError;
 use crate::record::{LogPosition, u32_at, u64_at};
 
 /// Reads frame after frame; yields records, then ends or fails.
-pub(super) struct SnapshotReader {
+pub(crate) struct SnapshotReader<Input> {
     file: PathBuf,
-    input: BufReader<File>,
+    input: Input,
     offset: u64,
     frames: u64,
     records: u64,
@@ -37,7 +37,7 @@ enum Part {
     Footer([u8; FOOTER_BYTES]),
 }
 
-impl SnapshotReader {
+impl SnapshotReader<BufReader<File>> {
     /// Opens a snapshot and reads its header.
     pub(super) fn open(
         path: &Path,
@@ -48,10 +48,23 @@ impl SnapshotReader {
             file: path.to_path_buf(),
             source,
         })?;
+        let input = BufReader::with_capacity(1 << 16, input);
+        Self::of(path, input, 0, cluster_id)
+    }
+}
+
+impl<Input: Read> SnapshotReader<Input> {
+    /// Reads the header of a snapshot that begins at an offset of a file.
+    pub(crate) fn of(
+        path: &Path,
+        input: Input,
+        offset: u64,
+        cluster_id: [u8; 16],
+    ) -> Result<(Self, SnapshotHead), SnapshotError> {
         let mut reader = Self {
             file: path.to_path_buf(),
-            input: BufReader::with_capacity(1 << 16, input),
-            offset: 0,
+            input,
+            offset,
             frames: 0,
             records: 0,
             raw_bytes: 0,
@@ -63,6 +76,11 @@ impl SnapshotReader {
         };
         let head = reader.head(cluster_id)?;
         Ok((reader, head))
+    }
+
+    /// What is left of the input.
+    pub(crate) fn into_input(self) -> Input {
+        self.input
     }
 
     /// Checks all checksums up to the footer without unpacking anything.
@@ -104,7 +122,7 @@ impl SnapshotReader {
         if bytes[12..28] != cluster_id {
             return Err(self.damaged("it belongs to another cluster"));
         }
-        self.offset = bytes.len() as u64;
+        self.offset += bytes.len() as u64;
         let last = LogPosition {
             term: u64_at(&bytes, 28),
             index: u64_at(&bytes, 36),
@@ -221,7 +239,7 @@ impl SnapshotReader {
     }
 }
 
-impl Iterator for SnapshotReader {
+impl<Input: Read> Iterator for SnapshotReader<Input> {
     type Item = Result<Vec<u8>, SnapshotError>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -1,12 +1,13 @@
 //! The folder of snapshots: the two newest are kept.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
-use super::SnapshotHead;
 use super::read::SnapshotReader;
 use super::write::write_snapshot;
+use super::{FOOTER_BYTES, SnapshotHead};
 use crate::error::{OpenError, SnapshotError};
 use crate::machine::Machine;
 use crate::recover::io_error;
@@ -47,9 +48,19 @@ impl SnapshotStore {
         }
     }
 
+    /// The folder.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// The newest usable snapshot.
     pub(crate) fn newest(&self) -> Option<SnapshotInfo> {
         self.kept().last().cloned()
+    }
+
+    /// Usable snapshots, oldest first.
+    pub(crate) fn kept_infos(&self) -> Vec<SnapshotInfo> {
+        self.kept().clone()
     }
 
     /// Up to where the log may be purged: what the older of two kept snapshots covers.
@@ -148,7 +159,11 @@ impl SnapshotStore {
         }
     }
 
-    fn check(&self, path: &Path) -> Result<SnapshotHead, SnapshotError> {
+    /// Checks every checksum of the snapshot at `path`, unpacks nothing.
+    ///
+    /// # Errors
+    /// The file is damaged, foreign or not readable.
+    pub(crate) fn check(&self, path: &Path) -> Result<SnapshotHead, SnapshotError> {
         let (reader, head) = SnapshotReader::open(path, self.cluster_id)?;
         reader.verify()?;
         Ok(head)
@@ -182,4 +197,19 @@ impl SnapshotStore {
             .lock()
             .expect("no code panics while it holds this lock")
     }
+}
+
+/// The hash in the footer of a snapshot file: with its length and position it names the content.
+///
+/// # Errors
+/// The file cannot be read, or is too short to be a snapshot.
+pub(crate) fn snapshot_hash(path: &Path) -> io::Result<[u8; 32]> {
+    let mut file = File::open(path)?;
+    let footer = i64::try_from(FOOTER_BYTES).map_err(io::Error::other)?;
+    file.seek(SeekFrom::End(-footer))?;
+    let mut bytes = [0; FOOTER_BYTES];
+    file.read_exact(&mut bytes)?;
+    let mut hash = [0; 32];
+    hash.copy_from_slice(&bytes[28..60]);
+    Ok(hash)
 }

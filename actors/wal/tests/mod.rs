@@ -1,9 +1,11 @@
 //! Tests of the whole crate.
 
 pub(crate) mod book;
+mod cluster;
 mod crash;
 mod faults;
 mod formats;
+mod journal;
 pub(crate) mod log;
 mod snapshots;
 mod wal;
