@@ -5,6 +5,7 @@ mod controller;
 mod dev;
 mod lifeline;
 mod prepare;
+mod replay;
 mod worker;
 
 use std::path::PathBuf;
@@ -33,6 +34,8 @@ enum Role {
     Worker(worker::Arguments),
     /// Say what is wrong with this machine before it joins a cluster.
     Check(check::Arguments),
+    /// Make the decisions of an exported journal again, and name the first that comes out otherwise.
+    Replay(replay::Arguments),
 }
 
 /// Arguments that the daemons share.
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Role::Controller(arguments) => controller::run(&arguments),
         Role::Worker(arguments) => worker::run(&arguments),
         Role::Check(arguments) => check::run(&arguments),
+        Role::Replay(arguments) => replay::run(&arguments),
     };
     match outcome {
         Ok(code) => code,

@@ -6,14 +6,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use xce_ledger::{Anchor, Group, Here, Ledger, Operation, Outcome, Precondition, Reader, View};
-use xce_ledger::{Answer, Fact};
+use xce_deciding::{Decided, Times, schedule};
+use xce_ledger::{Anchor, Answer, Group, GroupEvent, Here, Ledger, Operation, Outcome, Reader, View};
 use xce_model::{ClusterTime, Lsn, Refusal, RefusalKind, WallTime};
 use xce_placement::Placement;
 use xce_runtime::{Address, Node, Shards};
 use xce_wal::{PersistError, Receipt, Wal};
 
 use crate::connections::Connections;
+use crate::endpoints::Readers;
+use crate::refusals::Refusals;
 use crate::scheduler;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
@@ -44,6 +46,12 @@ pub struct Control {
     pub connections: Connections,
     /// Sessions that are known.
     pub sessions: Sessions,
+    /// Actors of the endpoints that somebody reads.
+    pub endpoints: Shards,
+    /// Who reads endpoints.
+    pub readers: Readers,
+    /// The journal of refusals.
+    pub refusals: Refusals,
     /// Where the scheduler is told to look.
     pub scheduler: OnceLock<Address<scheduler::Message>>,
     /// Whether the scheduler has been told and has not looked yet.
@@ -137,29 +145,33 @@ impl Control {
         }
     }
 
-    /// Persists facts under preconditions, on behalf of XCE itself.
+    /// Persists what was decided on an event on behalf of XCE itself, at the times of the decision.
     ///
     /// # Errors
     /// See [`CommitError`].
-    pub async fn commit_facts(
+    pub async fn commit_decided(
         &self,
         cause: &str,
-        preconditions: Vec<Precondition>,
-        facts: Vec<Fact>,
+        on: (Lsn, GroupEvent),
+        times: Times,
+        decided: Decided,
     ) -> Result<Committed, CommitError> {
-        let mut group = self.group(cause);
-        group.preconditions = preconditions;
-        group.facts = facts;
-        self.commit(&group).await
+        let group = Group::new(times.0, times.1, cause).decided_on(on.0, on.1);
+        self.commit(&decided.into_group(group)).await
     }
 
-    /// Commits one placement under its own precondition.
+    /// Commits one placement of a plan under its own precondition.
     ///
     /// # Errors
     /// See [`CommitError`]; a stale one is planned again.
-    pub async fn place(&self, placement: Placement) -> Result<(), CommitError> {
-        let (condition, fact) = (placement.precondition(), placement.fact());
-        self.commit_facts("place", vec![condition], vec![fact.into()])
+    pub async fn place(
+        &self,
+        placement: Placement,
+        event: GroupEvent,
+        times: Times,
+    ) -> Result<(), CommitError> {
+        let decided = schedule::placement(&placement);
+        self.commit_decided("place", (placement.made_at, event), times, decided)
             .await
             .map(drop)
     }

@@ -6,10 +6,10 @@ mod reach;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use xce_host::rules::{decide_beat, decide_silence, next_judgement};
+use xce_deciding::{Decided, Times, host as deciding};
+use xce_host::rules::next_judgement;
 use xce_host::wire::{Beat, BeatAck};
-use xce_host::{HostFact, HostRecord};
-use xce_ledger::{Fact, Precondition};
+use xce_ledger::GroupEvent;
 use xce_link::{CloseCode, Route};
 use xce_model::{JobId, Lsn, Millis, Refusal, RefusalKind};
 use xce_replica::wire::{Order, Orders, Output, ReadOutput, Reports};
@@ -20,7 +20,7 @@ use crate::connections::Connection;
 use crate::control::{CommitError, Control};
 use crate::{joining, losing, orders, reports};
 
-pub use command::{Asked, Command};
+pub use command::Asked;
 pub use reach::{address, connect, ensure, order, release, send_order};
 
 /// Questions to one worker that may wait. Source: derived; 64 clients that follow a job's output.
@@ -190,13 +190,6 @@ impl State {
 }
 
 impl Host {
-    pub(crate) fn unchanged(host: &HostRecord) -> Precondition {
-        Precondition::HostUnchanged {
-            host: host.inventory.name.clone(),
-            lsn: host.changed,
-        }
-    }
-
     async fn beat(&self, beat: Beat, state: &mut State) -> Result<(), Crash> {
         state.heard_ms = self.control.monotonic_ms();
         state.guarded = false;
@@ -218,8 +211,11 @@ impl Host {
             }
             xce_host::HostLife::Up | xce_host::HostLife::Suspect => {}
         }
-        if let Some(fact) = decide_beat(host) {
-            self.commit_host("recovered", vec![fact]).await?;
+        let times = self.control.times();
+        if let Some(decided) = deciding::beat(&view, &self.name, times) {
+            let host = self.name.clone();
+            let on = (view.lsn(), GroupEvent::HostBeat { host });
+            self.commit_decided("recovered", on, times, decided).await?;
         }
         let status = self.control.wal.status();
         let ack = BeatAck {
@@ -232,20 +228,21 @@ impl Host {
         Ok(())
     }
 
-    /// Commits facts of this host alone; one that no longer fits is left to the next event.
-    pub(crate) async fn commit_host(&self, cause: &str, facts: Vec<HostFact>) -> Result<(), Crash> {
-        let view = self.control.view();
-        let conditions = view
-            .host(&self.name)
-            .map(|host| Self::unchanged(host))
-            .into_iter()
-            .collect();
-        let facts = facts.into_iter().map(Fact::from).collect();
-        match self.control.commit_facts(cause, conditions, facts).await {
-            Ok(_) | Err(CommitError::Stale(_)) => Ok(()),
+    /// Commits what was decided of this host; what no longer fits is left to the next event. Says
+    /// whether it is committed.
+    pub(crate) async fn commit_decided(
+        &self,
+        cause: &str,
+        on: (Lsn, GroupEvent),
+        times: Times,
+        decided: Decided,
+    ) -> Result<bool, Crash> {
+        match self.control.commit_decided(cause, on, times, decided).await {
+            Ok(_) => Ok(true),
+            Err(CommitError::Stale(_)) => Ok(false),
             Err(CommitError::Refused(refusal)) => {
                 tracing::warn!(host = %self.name, code = %refusal.code, "host fact not written");
-                Ok(())
+                Ok(false)
             }
             Err(CommitError::Unknown) => Err(CommitError::Unknown.into()),
         }
@@ -253,15 +250,7 @@ impl Host {
 
     async fn judge(&self, state: &mut State) -> Result<(), Crash> {
         let silent = Millis(self.control.monotonic_ms().saturating_sub(state.heard_ms));
-        let view = self.control.view();
-        let Some(host) = view.host(&self.name) else {
-            return Ok(());
-        };
-        match decide_silence(host, silent, self.control.settings.patience) {
-            Some(fact @ HostFact::Lost { .. }) => losing::lose(self, fact, state).await?,
-            Some(fact) => self.commit_host("suspected", vec![fact]).await?,
-            None => {}
-        }
+        losing::judge(self, silent, state).await?;
         self.judge_later(state);
         Ok(())
     }
@@ -287,7 +276,7 @@ impl Host {
             .iter()
             .filter_map(|id| view.job(*id))
             .filter(|job| job.host.as_deref() == Some(self.name.as_str()))
-            .filter_map(|job| orders::order(&view, job, false))
+            .flat_map(|job| orders::all(&view, job, false))
             .collect();
         self.send(state, false, wanted, view.lsn());
     }

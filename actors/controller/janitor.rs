@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use xce_ledger::Fact;
-use xce_model::{ClusterTime, Millis};
-use xce_replica::JobFact;
+use xce_ledger::GroupEvent;
+use xce_model::Millis;
 use xce_runtime::{Context, Crash, Entity, Key, Timer, Trigger, View};
 
 use crate::control::{CommitError, Control};
 
-/// Jobs of one batch. Source: derived; as many facts as one log entry of groups holds.
-const BATCH_MAX: usize = 500;
 /// Pause between batches, and before the next look where nothing is due yet.
 /// Source: chosen; a batch a second keeps up with 500 jobs a second.
 const PAUSE: Millis = Millis::seconds(1);
@@ -62,9 +59,9 @@ impl Entity for Janitor {
         if !state.timer.accept(trigger) {
             return Ok(());
         }
-        let due = self.due();
-        let pause = if due.is_empty() { PAUSE_MAX } else { PAUSE };
-        state.cleaned += self.clean(due).await?;
+        let cleaned = self.clean().await?;
+        let pause = if cleaned == 0 { PAUSE_MAX } else { PAUSE };
+        state.cleaned += cleaned;
         let keep = self.control.settings.keep_ended;
         let wait = pause.0.min(keep.0.max(PAUSE.0));
         state
@@ -82,29 +79,18 @@ impl Entity for Janitor {
 }
 
 impl Janitor {
-    fn due(&self) -> Vec<Fact> {
-        let keep = self.control.settings.keep_ended;
-        let now = self.control.now();
-        if now.0 < keep.0 {
-            return Vec::new();
-        }
-        let until = ClusterTime(now.0 - keep.0);
-        let view = self.control.view();
-        let due = view.ended_until(until).take(BATCH_MAX);
-        due.map(|job| Fact::from(JobFact::CleanedUp { job }))
-            .collect()
-    }
-
-    async fn clean(&self, facts: Vec<Fact>) -> Result<u64, Crash> {
-        let count = facts.len() as u64;
+    /// Cleans up what is due, as much as one group takes; says how much.
+    async fn clean(&self) -> Result<u64, Crash> {
+        let (control, keep) = (&self.control, self.control.settings.keep_ended);
+        let (view, times) = (control.view(), control.times());
+        let decided = xce_deciding::clean_up(&view, keep, times.0);
+        let count = decided.facts.len() as u64;
         if count == 0 {
             return Ok(0);
         }
-        match self
-            .control
-            .commit_facts("clean up", Vec::new(), facts)
-            .await
-        {
+        let on = (view.lsn(), GroupEvent::CleanUp { keep });
+        drop(view);
+        match control.commit_decided("clean up", on, times, decided).await {
             Ok(_) => Ok(count),
             Err(CommitError::Stale(_) | CommitError::Refused(_)) => Ok(0),
             Err(CommitError::Unknown) => Err(CommitError::Unknown.into()),

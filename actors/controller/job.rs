@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use xce_host::HostLife;
-use xce_ledger::{Fact, Group, Operation, Precondition, View as LedgerView};
-use xce_model::{Cause, Exit, JobId, JobState, Lsn, Refusal};
-use xce_replica::rules::{Command, decide_command};
+use xce_ledger::{Fact, Group, GroupEvent, Operation, View as LedgerView};
+use xce_model::{JobId, JobState, Lsn, Refusal};
+use xce_replica::rules::Command;
 use xce_replica::wire::{Order, RunId, Want};
 use xce_replica::{JobFact, JobRecord};
 use xce_runtime::{CallError, Context, Crash, Entity, Key, Reply, View};
@@ -16,7 +16,6 @@ use xce_session::wire::Accepted;
 
 use crate::control::{CommitError, Control, RESTART_PAUSE, outcome_unknown};
 use crate::host;
-use crate::reading::elements_of;
 
 /// How often a decision is made again when the state moved under it.
 /// Source: derived; each time another actor made progress, so a handful is already rare.
@@ -114,15 +113,15 @@ impl Job {
         } = asked;
         for _ in 0..DECISIONS_MAX {
             let view = self.control.view();
-            let decided = decide(&view, self.id, command, &self.control);
-            let (preconditions, facts) = match decided {
+            let times = self.control.times();
+            let decided = match xce_deciding::job(&view, self.id, command, times) {
                 Ok(decided) => decided,
                 Err(refusal) => {
                     reply.send(Err(refusal));
                     return Ok(());
                 }
             };
-            if facts.is_empty() {
+            if decided.facts.is_empty() {
                 reply.send(self.order(&view, command).map(|text| Accepted {
                     lsn: view.lsn(),
                     ids: vec![self.id.to_string()],
@@ -130,17 +129,19 @@ impl Job {
                 }));
                 return Ok(());
             }
-            let ended = facts
+            let ended = decided
+                .facts
                 .iter()
                 .any(|fact| matches!(fact, Fact::Job(JobFact::Ended { .. })));
             let done = if ended { "ended" } else { past(command) };
-            let mut group: Group = self
-                .control
-                .group(command.verb())
-                .on_behalf(&principal, operation);
-            group.preconditions = preconditions;
-            group.facts = facts;
-            match self.control.commit(&group).await {
+            let event = GroupEvent::JobCommand {
+                job: self.id,
+                command,
+            };
+            let group = Group::new(times.0, times.1, command.verb())
+                .on_behalf(&principal, operation)
+                .decided_on(view.lsn(), event);
+            match self.control.commit(&decided.into_group(group)).await {
                 Ok(committed) => {
                     reply.send(Ok(Accepted {
                         lsn: committed.answer.lsn,
@@ -207,111 +208,9 @@ const fn past(command: Command) -> &'static str {
     }
 }
 
-type Decided = (Vec<Precondition>, Vec<Fact>);
-
-/// Decides a command on a job, an element, or a whole array.
-fn decide(
-    view: &LedgerView,
-    id: JobId,
-    command: Command,
-    control: &Control,
-) -> Result<Decided, Refusal> {
-    if let Some(job) = view.job(id) {
-        let facts = decide_command(job, command, control.now(), control.wall())?;
-        return Ok((
-            vec![unchanged(job)],
-            facts.into_iter().map(Fact::from).collect(),
-        ));
-    }
-    if !id.is_element() && view.array(id.number).is_some() {
-        return decide_array(view, id, command, control);
-    }
-    decide_element(view, id, command, control)
-}
-
-fn unchanged(job: &JobRecord) -> Precondition {
-    Precondition::JobUnchanged {
-        job: job.id,
-        lsn: job.changed,
-    }
-}
-
-/// An element that has no job of its own yet is decided as the job that it would be.
-fn decide_element(
-    view: &LedgerView,
-    id: JobId,
-    command: Command,
-    control: &Control,
-) -> Result<Decided, Refusal> {
-    let array = view
-        .array(id.number)
-        .ok_or_else(|| Refusal::not_found("job", id))?;
-    let state = array
-        .folded_state(id.element)
-        .ok_or_else(|| Refusal::not_found("job", id))?;
-    let at = (array.changed, array.submitted_at, array.submitted);
-    let mut job = JobRecord::submitted(id, Arc::clone(&array.spec), None, at);
-    job.state = state;
-    let facts = decide_command(&job, command, control.now(), control.wall())?;
-    let condition = Precondition::JobUnchanged {
-        job: id,
-        lsn: array.changed,
-    };
-    Ok((vec![condition], facts.into_iter().map(Fact::from).collect()))
-}
-
-fn decide_array(
-    view: &LedgerView,
-    id: JobId,
-    command: Command,
-    control: &Control,
-) -> Result<Decided, Refusal> {
-    let array = view
-        .array(id.number)
-        .ok_or_else(|| Refusal::not_found("job", id))?;
-    let mut conditions = vec![Precondition::JobUnchanged {
-        job: id,
-        lsn: array.changed,
-    }];
-    let mut facts: Vec<Fact> = Vec::new();
-    let pending = !array.pending.is_empty();
-    match command {
-        Command::Kill(cause) if pending => facts.push(cancel(id, cause, control).into()),
-        Command::Hold if pending && !array.held => facts.push(JobFact::Held { job: id }.into()),
-        Command::Release if array.held => facts.push(JobFact::Released { job: id }.into()),
-        Command::Kill(_)
-        | Command::Hold
-        | Command::Release
-        | Command::Requeue
-        | Command::Suspend
-        | Command::Resume => {}
-    }
-    for job in elements_of(view, id.number) {
-        // Elements for which the command makes no sense are left as they are.
-        let Ok(decided) = decide_command(job, command, control.now(), control.wall()) else {
-            continue;
-        };
-        if !decided.is_empty() {
-            conditions.push(unchanged(job));
-            facts.extend(decided.into_iter().map(Fact::from));
-        }
-    }
-    Ok((conditions, facts))
-}
-
-fn cancel(id: JobId, cause: Cause, control: &Control) -> JobFact {
-    JobFact::Ended {
-        job: id,
-        run: 0,
-        exit: Exit::of(cause),
-        at: control.wall(),
-        stderr: String::new(),
-    }
-}
-
 /// Whether the worker has to be told of the job's state.
 pub fn needs_order(job: &JobRecord) -> bool {
-    matches!(job.state, JobState::Start | JobState::Stopping)
+    matches!(job.state, JobState::Start | JobState::Stopping) || job.open_permit().is_some()
 }
 
 /// Whether the host of a job answers; absent where it holds none.

@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 
-use xce_host::HostLife;
-use xce_host::rules::decide_join;
-use xce_ledger::{Fact, Precondition, View};
+use xce_deciding::host as deciding;
+pub use xce_deciding::host::{LostJobs, lose_jobs};
+use xce_ledger::{GroupEvent, Joining};
 use xce_link::CloseCode;
-use xce_model::{ClusterTime, Refusal, RefusalKind, WallTime};
-use xce_replica::rules::decide_host_lost;
+use xce_model::{Refusal, RefusalKind};
 use xce_replica::wire::ReportsCommitted;
 use xce_runtime::Crash;
 use xce_session::worker_wire::ToWorker;
@@ -70,7 +69,7 @@ pub async fn join(
         &ToWorker::Joined(ReportsCommitted { epoch, sequence }),
     );
     let wanted = jobs_on(&view, &host.name)
-        .filter_map(|job| orders::order(&view, job, true))
+        .flat_map(|job| orders::all(&view, job, true))
         .collect();
     host.send(state, true, wanted, view.lsn());
     host.judge_later(state);
@@ -101,38 +100,28 @@ async fn decide_and_commit(
         .as_ref()
         .filter(|_| state.is_connected())
         .map(|connection| connection.join.inventory.incarnation);
+    let joining = Joining {
+        inventory: inventory.clone(),
+        connected,
+    };
     let mut stale = String::new();
     let mut tries = 0;
     while tries < DECISIONS_MAX {
-        let view = host.control.view();
-        let known = view.host(&host.name).map(Arc::as_ref);
-        let fact = decide_join(known, connected, inventory).map_err(CommitError::Refused)?;
-        if let Some(known) = known
-            && known.life == HostLife::Up
-            && known.inventory == *inventory
-        {
+        let (view, times) = (host.control.view(), host.control.times());
+        let step = deciding::join(&view, &joining, times).map_err(CommitError::Refused)?;
+        let Some(step) = step else {
             return Ok(());
-        }
-        let lsn = known.map_or(0, |known| known.changed);
-        let mut conditions = vec![Precondition::HostUnchanged {
-            host: host.name.clone(),
-            lsn,
-        }];
-        let mut facts = vec![Fact::from(fact)];
-        if known.is_some_and(|known| known.inventory.incarnation != inventory.incarnation) {
-            let lost = lose_jobs(&host.name, &view, host.control.times());
-            if lost.more {
-                // The rest follows; the join itself commits with the last of them.
-                facts.clear();
-            }
-            conditions.extend(lost.conditions);
-            facts.extend(lost.facts);
-            if lost.more {
-                commit_part(host, conditions, facts).await?;
-                continue;
-            }
-        }
-        match host.control.commit_facts("join", conditions, facts).await {
+        };
+        let cause = if step.more { "host lost" } else { "join" };
+        let event = GroupEvent::HostJoined(Box::new(joining.clone()));
+        let on = (view.lsn(), event);
+        let committed = host
+            .control
+            .commit_decided(cause, on, times, step.decided)
+            .await;
+        match committed {
+            // The rest of the jobs is decided next; what changed meanwhile is seen then.
+            Ok(_) | Err(CommitError::Stale(_)) if step.more => {}
             Ok(_) => return Ok(()),
             Err(CommitError::Stale(text)) => {
                 stale = text;
@@ -142,57 +131,4 @@ async fn decide_and_commit(
         }
     }
     Err(CommitError::Stale(stale))
-}
-
-async fn commit_part(
-    host: &Host,
-    conditions: Vec<Precondition>,
-    facts: Vec<Fact>,
-) -> Result<(), CommitError> {
-    match host
-        .control
-        .commit_facts("host lost", conditions, facts)
-        .await
-    {
-        // What changed meanwhile is seen the next time.
-        Ok(_) | Err(CommitError::Stale(_)) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Jobs of a lost host that one group takes.
-/// Source: derived; some 200 bytes each, half of what one log entry holds.
-const LOST_MAX: usize = 2000;
-
-/// What the loss of a host means for jobs that hold it.
-pub struct LostJobs {
-    /// Under which conditions.
-    pub conditions: Vec<Precondition>,
-    /// What becomes of them.
-    pub facts: Vec<Fact>,
-    /// Whether there are more than one group takes.
-    pub more: bool,
-}
-
-/// Decides what the loss of a host means for the jobs that hold it, as many as one group takes.
-pub fn lose_jobs(host: &str, view: &View, times: (ClusterTime, WallTime)) -> LostJobs {
-    let (now, wall) = times;
-    let mut lost = LostJobs {
-        conditions: Vec::new(),
-        facts: Vec::new(),
-        more: false,
-    };
-    for job in jobs_on(view, host) {
-        if lost.facts.len() == LOST_MAX {
-            lost.more = true;
-            break;
-        }
-        lost.conditions.push(Precondition::JobUnchanged {
-            job: job.id,
-            lsn: job.changed,
-        });
-        let fact = decide_host_lost(job, now, wall);
-        lost.facts.push(fact.into());
-    }
-    lost
 }

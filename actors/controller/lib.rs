@@ -9,6 +9,7 @@
 //!    ├─ shards/service   service/3 …    what users asked for
 //!    ├─ shards/job       job/17 …       commands on one job
 //!    ├─ shards/host      host/w1 …      a worker's connection, beats and facts
+//!    ├─ shards/endpoints endpoints/3 …  pushes where clients reach a service to those who read it
 //!    └─ shards/session   session/9.1 …  one peer's requests and watches
 //! ```
 //!
@@ -21,15 +22,17 @@ mod checking;
 mod connections;
 mod control;
 mod door;
+mod endpoints;
 mod host;
 mod janitor;
 mod job;
 pub mod joining;
+mod journal;
 mod log;
 mod losing;
 pub mod orders;
 mod publisher;
-pub mod reading;
+mod refusals;
 pub mod reports;
 mod requests;
 mod scheduler;
@@ -42,4 +45,5 @@ mod views;
 mod watch;
 
 pub use settings::Settings;
+pub use xce_deciding::reading;
 pub use start::{Controller, StartError, start};

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 
 use futures::future::{join, join_all};
 use xce_host::HostFact;
-use xce_host::rules::decide_launch_failed;
-use xce_ledger::{Fact, Group, Precondition, View};
+use xce_deciding::{blame, schedule};
+use xce_ledger::{Fact, Group, GroupEvent, Precondition, View};
 use xce_model::{ClusterTime, JobId, Lsn};
-use xce_placement::Placement;
 use xce_replica::rules::{Verdict, decide_report};
-use xce_replica::wire::{Happened, Reports, ReportsCommitted};
+use xce_replica::wire::{Reports, ReportsCommitted};
 use xce_replica::{JobFact, JobRecord};
 use xce_runtime::Crash;
 use xce_session::worker_wire::ToWorker;
@@ -18,8 +17,6 @@ use xce_session::worker_wire::ToWorker;
 use crate::control::CommitError;
 use crate::host::{Host, State};
 use crate::job::DECISIONS_MAX;
-use crate::scheduler::PLACEMENTS_MAX;
-use crate::views::QUEUES;
 
 /// Takes a batch of facts.
 ///
@@ -43,7 +40,7 @@ pub async fn take(host: &Host, batch: Reports, state: &mut State) -> Result<(), 
         let committed = if decided.facts.is_empty() {
             Ok(())
         } else {
-            commit(host, &view, decided).await
+            commit(host, &view, decided, now).await
         };
         match committed {
             Ok(()) => {
@@ -75,19 +72,32 @@ pub async fn take(host: &Host, batch: Reports, state: &mut State) -> Result<(), 
 /// Commits what the facts mean and, where they free room, what is to run there next: planned from
 /// the state as it will be, so that the next run of a busy host costs no sync of its own. Each
 /// placement carries its precondition; what turns out otherwise is refused and planned again.
-async fn commit(host: &Host, view: &View, decided: Decided) -> Result<(), CommitError> {
-    let mut group = host.control.group("reports");
+async fn commit(
+    host: &Host,
+    view: &View,
+    decided: Decided,
+    now: ClusterTime,
+) -> Result<(), CommitError> {
+    let times = (now, host.control.wall());
+    let mut group = Group::new(now, times.1, "reports");
+    group.decided = view.lsn();
     group.preconditions = decided.conditions;
     group.facts = decided.facts;
     let next = if decided.frees {
-        next_placements(host, view, &group)
+        schedule::plan_ahead(view, &group, now)
     } else {
         Vec::new()
     };
-    let placing = join_all(
-        next.into_iter()
-            .map(|placement| host.control.place(placement)),
-    );
+    let placing = join_all((0..).zip(next).map(|(nth, mut placement)| {
+        // Made from this view with the group above on it.
+        placement.made_at = view.lsn();
+        let host_name = host.name.clone();
+        let event = GroupEvent::PlannedAhead {
+            nth,
+            host: host_name,
+        };
+        host.control.place(placement, event, times)
+    }));
     // The group is queued first, since it is polled first.
     let (committed, placed) = join(host.control.commit(&group), placing).await;
     committed?;
@@ -99,19 +109,6 @@ async fn commit(host: &Host, view: &View, decided: Decided) -> Result<(), Commit
     } else {
         Ok(())
     }
-}
-
-fn next_placements(host: &Host, view: &View, group: &Group) -> Vec<Placement> {
-    let Some(then) = view.with_group(group) else {
-        return Vec::new();
-    };
-    let mut next = xce_placement::plan(&then, QUEUES, host.control.now(), PLACEMENTS_MAX);
-    // What an end means for a service is its service's to decide first: backoff, slow start.
-    next.retain(|placement| {
-        then.job(placement.job)
-            .is_none_or(|job| job.service.is_none())
-    });
-    next
 }
 
 /// What a batch of a worker's facts means.
@@ -150,7 +147,7 @@ pub fn decide(
     let mut touched: Touched = BTreeMap::new();
     let mut facts = Vec::new();
     let mut stale = 0;
-    let mut launch_failures = record.launch_failures;
+    let mut host_now = (**record).clone();
     let mut last = mark;
     for report in batch.reports.iter().filter(|report| report.sequence > mark) {
         last = last.max(report.sequence);
@@ -167,7 +164,8 @@ pub fn decide(
         };
         apply(job.as_mut(), &decided, now, view.lsn());
         facts.extend(decided.into_iter().map(Fact::from));
-        facts.extend(of_the_host(record, &report.what, &mut launch_failures).map(Fact::from));
+        let of_host = blame::of_report(view, &mut host_now, job.as_ref(), &report.what, now);
+        facts.extend(of_host.into_iter().map(Fact::from));
     }
     if last > mark {
         let (name, epoch) = (host.to_owned(), batch.epoch);
@@ -220,34 +218,4 @@ fn apply(job: Option<&mut JobRecord>, facts: &[xce_replica::JobFact], now: Clust
     for fact in facts {
         job.apply(fact, now, lsn);
     }
-}
-
-/// What a report about a run says of the host itself.
-fn of_the_host(
-    record: &xce_host::HostRecord,
-    what: &Happened,
-    failures: &mut u32,
-) -> std::vec::IntoIter<HostFact> {
-    let facts = match what {
-        Happened::LaunchFailed { text } => {
-            let mut now = record.clone();
-            now.launch_failures = *failures;
-            *failures += 1;
-            decide_launch_failed(&now, text)
-        }
-        Happened::Started { .. } if *failures > 0 => {
-            *failures = 0;
-            vec![HostFact::LaunchSucceeded {
-                host: record.inventory.name.clone(),
-            }]
-        }
-        Happened::Started { .. }
-        | Happened::Ready
-        | Happened::NotReady { .. }
-        | Happened::Restarting { .. }
-        | Happened::Ended { .. }
-        | Happened::Suspended
-        | Happened::Resumed => Vec::new(),
-    };
-    facts.into_iter()
 }

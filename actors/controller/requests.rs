@@ -7,7 +7,10 @@ mod actors;
 mod cluster;
 mod hosts;
 mod jobs;
+mod planning;
 mod services;
+
+pub(crate) use services::find_service;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +21,7 @@ use xce_model::{Lsn, Refusal, RefusalKind};
 use xce_session::wire::{Accepted, Ask, Reply, Request};
 
 use crate::control::{CommitError, Control, operation, outcome_unknown};
+use crate::refusals;
 
 /// Longest wait of a read for the position that it asks for. Source: as for commands.
 const POSITION_WITHIN: Duration = crate::job::COMMAND_WITHIN;
@@ -51,6 +55,10 @@ pub async fn answer(control: &Arc<Control>, principal: &Principal, request: Requ
     if let Err(refusal) = reach(control, request.at_least).await {
         return Reply::Refused(refusal);
     }
+    // What was wanted of a change is remembered where it is refused.
+    let change = request
+        .operation
+        .map(|operation| (refusals::event(&request.ask), operation));
     let operation = operation(request.operation, request.made_at);
     let caller = Caller {
         control,
@@ -63,12 +71,16 @@ pub async fn answer(control: &Arc<Control>, principal: &Principal, request: Requ
         Ask::Host(ask) => hosts::answer(&caller, ask).await,
         Ask::Actor(ask) => actors::answer(&caller, ask).await,
         Ask::Cluster(ask) => cluster::answer(&caller, ask).await,
+        Ask::Plan(ask) => planning::answer(&caller, ask).await,
     };
+    if let (Err(refusal), Some(change)) = (&answered, change) {
+        refusals::keep(control, &principal.name, change, refusal);
+    }
     answered.unwrap_or_else(Reply::Refused)
 }
 
 /// Waits until the committed state is at least as new as a position.
-async fn reach(control: &Control, position: Lsn) -> Result<(), Refusal> {
+pub(crate) async fn reach(control: &Control, position: Lsn) -> Result<(), Refusal> {
     let mut published = control.published.clone();
     let reached = published.wait_for(|lsn| *lsn >= position);
     match tokio::time::timeout(POSITION_WITHIN, reached).await {

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::future::join_all;
+use xce_deciding::schedule::{self, PLACEMENTS_MAX};
+use xce_ledger::GroupEvent::Planned;
 use xce_model::{Lsn, Millis};
 use xce_runtime::{Context, Crash, Entity, Key, Timer, Trigger, View};
 
 use crate::control::{CommitError, Control};
-use crate::views::QUEUES;
-
-/// Most placements of one plan. Source: derived; as many groups as one log entry takes.
-pub const PLACEMENTS_MAX: usize = 512;
 
 /// Pause before what could not be written is planned again. Source: chosen; a person frees space.
 const UNWRITTEN_PAUSE: Millis = Millis::seconds(1);
@@ -96,15 +94,16 @@ impl Scheduler {
     /// Plans and commits once; whatever is committed or refused makes the publisher tell it again.
     async fn cycle(&self, state: &mut State) -> Result<(), Crash> {
         let view = self.control.view();
-        let now = self.control.now();
-        let placements = xce_placement::plan(&view, QUEUES, now, PLACEMENTS_MAX);
+        let times = self.control.times();
+        let now = times.0;
+        let placements = schedule::plan(&view, now);
         state.cycles += 1;
         state.last_lsn = view.lsn();
         let full = placements.len() >= PLACEMENTS_MAX;
         let outcomes = join_all(
-            placements
-                .into_iter()
-                .map(|placement| self.control.place(placement)),
+            (0..)
+                .zip(placements)
+                .map(|(nth, placement)| self.control.place(placement, Planned { nth }, times)),
         )
         .await;
         let (mut again, mut unwritten) = (full, false);

@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use xce_ledger::{Fact, Operation, Precondition, View as LedgerView};
+use xce_deciding::ServiceStep;
+use xce_ledger::{Group, Operation};
 use xce_model::{ClusterTime, Lsn, OperationId, Refusal, RefusalKind, ServiceId};
 use xce_runtime::{CallError, Context, Crash, Entity, Key, Reply, Timer, Trigger, View};
-use xce_service::rules::{
-    Answer, Author, Change, Effect, Event, ServiceDecision, Situation, decide,
-};
+use xce_service::rules::{Answer, Author, Effect, Event};
 use xce_session::wire::Accepted;
 
 use crate::control::{CommitError, Control, RESTART_PAUSE, outcome_unknown};
 use crate::job::DECISIONS_MAX;
-use crate::reading::{condition_of, replicas_of};
 
 /// Most decisions in a row without looking into the mailbox.
 /// Source: derived; a rollout step a decision, far above what one event leads to.
@@ -100,6 +98,7 @@ impl Entity for Service {
             Some(seen) => View::of(&Seen {
                 decisions: state.decisions,
                 service: seen,
+                readers: self.control.readers.views(self.id),
             }),
             None => View::empty(),
         }
@@ -110,6 +109,8 @@ impl Entity for Service {
 struct Seen {
     decisions: u64,
     service: xce_service::view::ServiceView,
+    /// Who reads its endpoints.
+    readers: Vec<xce_session::endpoints_wire::ReaderView>,
 }
 
 enum Step {
@@ -203,32 +204,20 @@ impl Service {
         wake: &mut Option<ClusterTime>,
     ) -> Result<Step, Crash> {
         let view = self.control.view();
-        let decision = match self.decide(&view, event) {
-            Ok(decision) => decision,
-            Err(refusal) => return Ok(Step::Refused(refusal)),
-        };
-        let decision = match decision.release_empty() {
-            Ok((effects, answer)) => {
+        let times = self.control.times();
+        let recorded = xce_deciding::event_of(self.id, &event);
+        let (decided, pending) = match xce_deciding::service(&view, self.id, event, times) {
+            Ok(ServiceStep::Decided(decided, pending)) => (decided, pending),
+            Ok(ServiceStep::Nothing(effects, answer)) => {
                 take_wake(effects, wake);
                 return Ok(Step::Nothing(self.accepted(view.lsn(), answer)));
             }
-            Err(decision) => decision,
+            Err(refusal) => return Ok(Step::Refused(refusal)),
         };
-        let (mut changes, pending) = decision.into_facts();
-        bound(&mut changes);
-        let mut group = self
-            .control
-            .group(by.cause)
-            .on_behalf(by.principal, by.operation);
-        group.preconditions = self.conditions(&view, &changes);
-        group.facts = changes
-            .into_iter()
-            .map(|change| match change {
-                Change::Service(fact) => Fact::from(fact),
-                Change::Job(fact) => Fact::from(fact),
-            })
-            .collect();
-        let committed = match self.control.commit(&group).await {
+        let group = Group::new(times.0, times.1, by.cause)
+            .on_behalf(by.principal, by.operation)
+            .decided_on(view.lsn(), recorded);
+        let committed = match self.control.commit(&decided.into_group(group)).await {
             Ok(committed) => committed,
             Err(CommitError::Stale(_)) => return Ok(Step::Stale),
             Err(CommitError::Refused(refusal)) => return Ok(Step::Refused(refusal)),
@@ -237,39 +226,6 @@ impl Service {
         let (effects, answer) = pending.release(&committed.receipt);
         take_wake(effects, wake);
         Ok(Step::Committed(self.accepted(committed.answer.lsn, answer)))
-    }
-
-    fn decide(&self, view: &LedgerView, event: Event) -> Result<ServiceDecision, Refusal> {
-        let service = view
-            .service(self.id)
-            .ok_or_else(|| Refusal::not_found("service", self.id))?;
-        let replicas = replicas_of(view, self.id);
-        let life = |host: &str| view.host(host).map(|host| host.life);
-        let (now, wall) = (self.control.now(), self.control.wall());
-        decide(
-            &Situation {
-                service,
-                replicas: &replicas,
-                life: &life,
-                now,
-                wall,
-            },
-            event,
-        )
-    }
-
-    /// A decision holds as long as the service and the jobs that it changes are as it read them.
-    fn conditions(&self, view: &LedgerView, changes: &[Change]) -> Vec<Precondition> {
-        let lsn = view.service(self.id).map_or(0, |service| service.changed);
-        let mut conditions = vec![Precondition::ServiceUnchanged {
-            service: self.id,
-            lsn,
-        }];
-        conditions.extend(changes.iter().filter_map(|change| match change {
-            Change::Service(_) => None,
-            Change::Job(fact) => condition_of(view, fact),
-        }));
-        conditions
     }
 
     fn accepted(&self, lsn: Lsn, answer: Answer) -> Accepted {
@@ -283,23 +239,6 @@ impl Service {
             text,
         }
     }
-}
-
-/// Jobs that one group changes.
-/// Source: derived; some 200 bytes each, at most what one log entry of 1 MiB holds.
-const JOB_CHANGES_MAX: usize = 4000;
-
-/// Keeps a decision within one log entry: jobs that are left out are decided again, since what is
-/// wanted of them follows from the service's own facts, which are kept.
-fn bound(changes: &mut Vec<Change>) {
-    let mut jobs = 0;
-    changes.retain(|change| match change {
-        Change::Service(_) => true,
-        Change::Job(_) => {
-            jobs += 1;
-            jobs <= JOB_CHANGES_MAX
-        }
-    });
 }
 
 /// On whose behalf something is decided, and why.

@@ -13,7 +13,9 @@ use xce_wal::{Wal, WalConfig};
 
 use crate::connections::Connections;
 use crate::control::{Control, here};
+use crate::endpoints::Readers;
 use crate::publisher::{Publisher, Touched};
+use crate::refusals::Refusals;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::{door, janitor, log, publisher, scheduler};
@@ -48,6 +50,9 @@ pub enum StartError {
     /// The machine's boot id.
     #[error("cannot read the boot id")]
     BootId(#[source] std::io::Error),
+    /// Thread of the journal of refusals.
+    #[error("cannot start a thread")]
+    Refusals(#[source] std::io::Error),
     /// Randomness of the system.
     #[error("the system gives no randomness: {0}")]
     Entropy(String),
@@ -192,10 +197,12 @@ struct Parts {
 fn control(root: &Root, parts: Parts) -> Result<Arc<Control>, StartError> {
     let above = root.supervisor();
     let term = parts.wal.status().term;
+    let refusals = Refusals::start(&parts.settings.state_dir).map_err(StartError::Refusals)?;
     Ok(Arc::new(Control {
         services: Shards::new(above, "service", Policy::ENTITY)?,
         jobs: Shards::new(above, "job", Policy::ENTITY)?,
         hosts: Shards::new(above, "host", Policy::ENTITY)?,
+        endpoints: Shards::new(above, "endpoints", Policy::ENTITY)?,
         session_family: Shards::new(above, "session", Policy::TEMPORARY)?,
         settings: parts.settings,
         node: parts.node,
@@ -205,6 +212,8 @@ fn control(root: &Root, parts: Parts) -> Result<Arc<Control>, StartError> {
         published: parts.published,
         connections: Connections::default(),
         sessions: Sessions::of_term(term),
+        readers: Readers::default(),
+        refusals,
         scheduler: OnceLock::new(),
         scheduler_told: AtomicBool::new(false),
     }))

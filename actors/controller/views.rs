@@ -10,14 +10,15 @@ use xce_host::HostRecord;
 use xce_host::view::{HostView, InUse};
 use xce_ledger::{ArrayRecord, View};
 use xce_model::{ClusterTime, JobId, JobState, ServiceId, WallTime};
-use xce_placement::{Explainer, Queue, Reason};
+use xce_deciding::schedule::QUEUES;
+use xce_placement::{Explainer, Reason};
 use xce_replica::JobRecord;
 use xce_replica::view::{ArrayView, JobView, Surroundings};
-use xce_service::rules::Situation;
+use xce_service::rules::{Census, Situation, Turns, waits_for_turn};
 use xce_service::view::ServiceView;
 
 use crate::job::reachable;
-use crate::reading::{elements_of, replicas_of};
+use crate::reading::elements_of;
 
 /// A wall-clock time as RFC 3339, in milliseconds.
 pub fn time(at: WallTime) -> String {
@@ -26,9 +27,6 @@ pub fn time(at: WallTime) -> String {
         Err(_) => at.0.to_string(),
     }
 }
-
-/// Queues with priorities; all others have priority 0.
-pub const QUEUES: &[Queue] = &[];
 
 /// Cluster time and wall clock of one moment.
 pub type Times = (ClusterTime, WallTime);
@@ -134,8 +132,19 @@ impl<'a> Seer<'a> {
             waiting: self.waiting(job),
             reachable: reachable(self.view, job),
             service: service.map(|service| service.name.clone()),
+            turn: self.turn(job),
         };
         xce_replica::view::view(job, around, &time)
+    }
+
+    /// Why a replica that is no longer alive is not restarted, where it waits for its turn.
+    fn turn(&self, job: &JobRecord) -> Option<String> {
+        let service = job.restart_wish.as_ref().and(job.service)?.service;
+        self.with_situation(service, |situation| {
+            let census = Census::take(situation.service, situation);
+            let turns = Turns::of(situation.service, &census, situation.now);
+            waits_for_turn(&turns, job)
+        })?
     }
 
     /// What users see of an array as a whole.
@@ -207,12 +216,11 @@ impl<'a> Seer<'a> {
         seen: impl FnOnce(&Situation<'_>) -> T,
     ) -> Option<T> {
         let service = self.view.service(id)?;
-        let replicas = replicas_of(self.view, id);
         let life = |host: &str| self.view.host(host).map(|host| host.life);
         let (now, wall) = self.times;
         Some(seen(&Situation {
             service,
-            replicas: &replicas,
+            replicas: self.view.replicas_of(id),
             life: &life,
             now,
             wall,

@@ -1,15 +1,33 @@
 //! Decisions about one host: joining, silence, return.
 
+mod blame;
+
+pub use blame::{
+    Failed, TRIAL_AFTER, TRIAL_RUNS, Tried, decide_launch_failed, decide_replica_failed,
+    decide_trial, next_trial,
+};
+
 use xce_model::{Incarnation, Millis, Refusal};
 
 use crate::facts::{HostFact, Inventory};
-use crate::state::{HostLife, HostRecord, LAUNCH_FAIL_LIMIT};
+use crate::state::{HostLife, HostRecord};
 
 /// Missed beats that make a host suspect. Source: design section 8.1.
 pub const BEATS_MISSED_MAX: u64 = 3;
 
 /// How the silence of a host is judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Patience {
     /// Time between beats. Default 2 s.
     pub beat: Millis,
@@ -17,6 +35,28 @@ pub struct Patience {
     pub grace: Millis,
     /// How long a host may be away before it counts as lost. Default 10 min.
     pub away_max: Millis,
+}
+
+/// What an operator may want of a host.
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// Take no new jobs, for this reason.
+    Close(String),
+    /// Take new jobs again.
+    Reopen,
+    /// Forget it.
+    Remove,
 }
 
 /// How long a host may be away. Source: design section 8.1.
@@ -89,24 +129,6 @@ pub fn decide_beat(host: &HostRecord) -> Option<HostFact> {
         }),
         HostLife::Up | HostLife::Lost | HostLife::Away => None,
     }
-}
-
-/// Decides what a launch that failed by the host's fault means for the host.
-pub fn decide_launch_failed(host: &HostRecord, text: &str) -> Vec<HostFact> {
-    let name = host.inventory.name.clone();
-    let mut facts = vec![HostFact::LaunchFailed {
-        host: name.clone(),
-        text: text.to_owned(),
-    }];
-    if host.launch_failures + 1 >= LAUNCH_FAIL_LIMIT && host.closed.is_none() {
-        let reason = format!("{LAUNCH_FAIL_LIMIT} launches in a row failed by its fault: {text}");
-        facts.push(HostFact::Closed {
-            host: name,
-            reason,
-            by: String::new(),
-        });
-    }
-    facts
 }
 
 /// Share of the hosts that may be lost at once before the controller doubts its own network, in

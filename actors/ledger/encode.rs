@@ -1,16 +1,18 @@
-//! Bytes of a group: its head, then its facts, each in an envelope of its own.
+//! Bytes of a group: its head, the event that it was decided on, then its facts, each in an envelope
+//! of its own.
 //!
 //! A changed body is a new version with a conversion from the old one, which stays readable. The
 //! fingerprints are pinned: a test compares them with the archives of samples, and the bytes of
 //! whole groups with the files in `golden/`.
 
 use xce_host::HostFact;
-use xce_model::{ClusterTime, WallTime};
+use xce_model::{ClusterTime, Lsn, WallTime};
 use xce_replica::JobFact;
 use xce_service::ServiceFact;
 
 use crate::clock::ClockFact;
 use crate::envelope::{self, DecodeError, Raw, Shape};
+use crate::event::GroupEvent;
 use crate::fact::Fact;
 use crate::group::{Group, Operation, Precondition};
 use crate::sessions::SessionFact;
@@ -23,14 +25,21 @@ pub(crate) const HEAD: Shape = Shape {
     name: "group head",
     version: 1,
     min_reader: 1,
-    fingerprint: 0xbb78_e9b5,
+    fingerprint: 0x1dd1_b4ad,
+};
+pub(crate) const EVENT: Shape = Shape {
+    kind: 2,
+    name: "group event",
+    version: 1,
+    min_reader: 1,
+    fingerprint: 0xd0bb_c451,
 };
 pub(crate) const JOB_FACT: Shape = Shape {
     kind: 16,
     name: "job fact",
     version: 1,
     min_reader: 1,
-    fingerprint: 0x7225_af5a,
+    fingerprint: 0x4703_63e3,
 };
 pub(crate) const HOST_FACT: Shape = Shape {
     kind: 17,
@@ -71,6 +80,10 @@ pub(crate) struct HeadV1 {
     pub cause: String,
     pub preconditions: Vec<Precondition>,
     pub facts: u32,
+    pub rules: u16,
+    /// Whether its event follows.
+    pub event: bool,
+    pub decided: Lsn,
 }
 
 impl Group {
@@ -92,9 +105,15 @@ impl Group {
             cause: self.cause.clone(),
             preconditions: self.preconditions.clone(),
             facts,
+            rules: self.rules,
+            event: self.event.is_some(),
+            decided: self.decided,
         };
         let mut out = Vec::with_capacity(256 + 128 * self.facts.len());
         envelope::put(&mut out, &HEAD, &head);
+        if let Some(event) = &self.event {
+            envelope::put(&mut out, &EVENT, event);
+        }
         for fact in &self.facts {
             match fact {
                 Fact::Job(fact) => envelope::put(&mut out, &JOB_FACT, fact),
@@ -126,6 +145,11 @@ impl Group {
                 detail: format!("it announces {} facts", head.facts),
             });
         }
+        let event = if head.event {
+            Some(read_event(&envelope::take(&mut bytes)?)?)
+        } else {
+            None
+        };
         // A fact takes at least an envelope, so that a false count reserves nothing.
         let mut facts =
             Vec::with_capacity((bytes.len() / envelope::ENVELOPE_BYTES).min(head.facts as usize));
@@ -144,10 +168,23 @@ impl Group {
             principal: head.principal,
             operation: head.operation,
             cause: head.cause,
+            rules: head.rules,
+            decided: head.decided,
+            event,
             preconditions: head.preconditions,
             facts,
         })
     }
+}
+
+fn read_event(raw: &Raw<'_>) -> Result<GroupEvent, DecodeError> {
+    if raw.kind == EVENT.kind {
+        return raw.read(&EVENT);
+    }
+    Err(DecodeError::Misplaced {
+        found: format!("record kind {}", raw.kind),
+        wanted: EVENT.name,
+    })
 }
 
 fn read_fact(raw: &Raw<'_>) -> Result<Fact, DecodeError> {

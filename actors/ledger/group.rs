@@ -4,6 +4,7 @@ use xce_model::{
     ClusterTime, Incarnation, JobId, Lsn, OperationId, Run, ServiceId, SessionId, WallTime,
 };
 
+use crate::event::{GroupEvent, RULES_VERSION};
 use crate::fact::Fact;
 
 /// Facts that one actor wants committed together, or not at all.
@@ -19,6 +20,12 @@ pub struct Group {
     pub operation: Option<Operation>,
     /// Name of the event that was decided on, for journal and audit trail, such as `scale`.
     pub cause: String,
+    /// Version of the rules that decided, [`RULES_VERSION`] of the program then.
+    pub rules: u16,
+    /// Position of the view that it was decided from; 0 where it follows from no view.
+    pub decided: Lsn,
+    /// The event that it was decided on; absent where the facts come from outside as they are.
+    pub event: Option<GroupEvent>,
     /// All must hold in log order, before any fact of the group applies.
     pub preconditions: Vec<Precondition>,
     /// The facts, applied in this order.
@@ -34,6 +41,9 @@ impl Group {
             principal: String::new(),
             operation: None,
             cause: cause.to_owned(),
+            rules: RULES_VERSION,
+            decided: 0,
+            event: None,
             preconditions: Vec::new(),
             facts: Vec::new(),
         }
@@ -44,6 +54,15 @@ impl Group {
     pub fn on_behalf(mut self, principal: &str, operation: Option<Operation>) -> Self {
         principal.clone_into(&mut self.principal);
         self.operation = operation;
+        self
+    }
+
+    /// The same group as decided on an event from the view at a position, so that the decision can
+    /// be made again from the log.
+    #[must_use]
+    pub fn decided_on(mut self, decided: Lsn, event: GroupEvent) -> Self {
+        self.decided = decided;
+        self.event = Some(event);
         self
     }
 

@@ -59,6 +59,17 @@ impl Ledger {
         }
     }
 
+    /// A ledger that goes on from a state, for whoever follows a log from there.
+    pub fn of(view: View, on_change: OnChange) -> Self {
+        Self {
+            shared: Arc::new(ArcSwap::from_pointee(view.clone())),
+            view,
+            touched: Vec::new(),
+            specs: Specs::default(),
+            on_change,
+        }
+    }
+
     /// A reader of what this ledger publishes.
     pub fn reader(&self) -> Reader {
         Reader {
@@ -108,6 +119,20 @@ impl Ledger {
 }
 
 impl View {
+    /// Applies a group to this copy of the state as if it were committed next, for imagined runs.
+    ///
+    /// Each group has a position of its own, so that many may follow each other.
+    pub fn imagine(&mut self, group: &Group) -> Outcome {
+        let (mut specs, mut touched) = (Specs::default(), Vec::new());
+        self.lsn += 1;
+        let at = Position {
+            term: self.term,
+            lsn: self.lsn,
+            sub: 0,
+        };
+        apply_group(self, &mut specs, &mut touched, at, group)
+    }
+
     /// The state as it would be if a group were applied next; nothing where it would be refused.
     ///
     /// For decisions that follow from one that is still on its way to the disk: what is decided

@@ -4,6 +4,7 @@ mod builders;
 
 mod arrays;
 mod clock;
+mod events;
 mod golden;
 mod groups;
 mod histories;

@@ -3,6 +3,10 @@
 //! A session outlives its connection: it is resumed by a token that any controller can check, and
 //! it is fenced when a newer incarnation of its peer appears.
 
+pub mod endpoints_wire;
+pub mod journal_wire;
+pub mod history;
 pub mod kinds;
+pub mod plan;
 pub mod wire;
 pub mod worker_wire;

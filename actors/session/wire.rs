@@ -5,10 +5,15 @@
 
 use xce_host::view::HostView;
 use xce_model::spec::{JobSpec, ServiceSpec};
-use xce_model::{JobId, Lsn, OperationId, Refusal, Run};
+use xce_model::{JobId, Lsn, OperationId, Refusal, Run, Version};
 use xce_replica::view::JobView;
 use xce_replica::wire::Output;
 use xce_service::view::ServiceView;
+
+use crate::endpoints_wire::ReaderView;
+use crate::history::VersionDetails;
+use crate::journal_wire::{JournalPart, JournalPosition, RefusalView};
+use crate::plan::PlanView;
 
 /// One request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -37,6 +42,8 @@ pub enum Ask {
     Actor(AskActor),
     /// About the cluster itself.
     Cluster(AskCluster),
+    /// What would become of a change of a service; nothing is written.
+    Plan(AskService),
 }
 
 /// What a client asks about services. A service is named within a project.
@@ -91,6 +98,23 @@ pub enum AskService {
     },
     /// A rollout of the same template.
     Restart(ServiceName),
+    /// Where clients reach it: the set of now is pushed, and with `watch` every later one too.
+    Endpoints {
+        /// Which.
+        name: ServiceName,
+        /// Whether later sets are pushed as they change.
+        watch: bool,
+        /// Whether the reader says by [`EndpointsUsed`](crate::endpoints_wire::EndpointsUsed) which set
+        /// it uses. A replica that stops is then drained no longer than such readers need.
+        acknowledges: bool,
+    },
+    /// The versions that are kept, or one of them with its template.
+    History {
+        /// Which service.
+        name: ServiceName,
+        /// Only this version.
+        version: Option<Version>,
+    },
 }
 
 /// Names a service within a project.
@@ -219,6 +243,13 @@ pub enum AskCluster {
     Session(u64),
     /// Changed objects from a position on, pushed as they are committed.
     Watch(WatchFilter),
+    /// The next part of the journal; the first when no position is given.
+    Journal(Option<JournalPosition>),
+    /// The last changes that were refused.
+    Refusals {
+        /// Most rows.
+        last: u32,
+    },
 }
 
 /// What a watch is about.
@@ -275,6 +306,14 @@ pub enum Reply {
         /// Position that the watch begins after.
         after: Lsn,
     },
+    /// A part of the journal.
+    Journal(Box<JournalPart>),
+    /// Changes that were refused, the oldest first.
+    Refusals(Vec<RefusalView>),
+    /// What would become of a change.
+    Plan(Box<PlanView>),
+    /// Versions, oldest first.
+    Versions(Vec<VersionDetails>),
 }
 
 /// A change that was carried out.
@@ -400,6 +439,8 @@ pub struct SessionView {
     pub sent: u64,
     /// How it last came back: new, delta or full; with bytes and duration.
     pub last_resume: String,
+    /// Services whose endpoints it reads.
+    pub reads: Vec<ReaderView>,
 }
 
 /// The cluster in machine output.

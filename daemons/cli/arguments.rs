@@ -7,7 +7,7 @@ use xce_model::{Millis, OperationId};
 
 use super::connection::Connection;
 use super::failure::{EXIT_CODES, Failure};
-use super::{actors, cluster, hosts, jobs, operation, services, sessions, watch};
+use super::{actors, cluster, hosts, jobs, journal, operation, services, sessions, validate, watch};
 
 /// Runs jobs and services on a cluster.
 #[derive(Debug, Parser)]
@@ -72,6 +72,20 @@ pub enum Form {
     Yaml,
     /// One name or id a line.
     Name,
+    /// Endpoints only: `host:port` lines.
+    Plain,
+    /// Endpoints only: DNS-SD names, as lines of a zone.
+    Dns,
+}
+
+impl Form {
+    /// Whether every command has it; the others belong to endpoints.
+    pub const fn is_general(self) -> bool {
+        match self {
+            Self::Table | Self::Wide | Self::Json | Self::Yaml | Self::Name => true,
+            Self::Plain | Self::Dns => false,
+        }
+    }
 }
 
 /// What a command is about.
@@ -95,11 +109,20 @@ pub enum Noun {
     /// The cluster itself.
     #[command(subcommand, visible_alias = "c")]
     Cluster(cluster::Verb),
+    /// The log as a file, and the changes that were refused.
+    #[command(subcommand)]
+    Journal(journal::Verb),
     /// Check the invariants of the ledger; prints what breaks, and then exits with 1.
     Audit,
     /// Print changes as they are committed.
     #[command(visible_alias = "w")]
     Watch(watch::What),
+    /// Print the JSON Schema of a kind of file, for editors.
+    Schema {
+        /// What it describes.
+        #[arg(value_enum)]
+        described: validate::Described,
+    },
     /// Print a completion script for a shell.
     Completions {
         /// Which shell.

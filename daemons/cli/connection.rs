@@ -3,6 +3,8 @@
 //! A read is simply asked again. A change is asked again under the same operation id, so that it
 //! has one effect and gets the first answer, also over a restart of the controller.
 
+mod feed;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -20,6 +22,8 @@ use super::credentials::{self, chain};
 use super::failure::{Failure, unexpected};
 use super::operation::random_bytes;
 use super::print::talk;
+
+pub use feed::{EndpointsFeed, News};
 
 /// How long a change is tried. Source: chosen, longer than a controller takes to start again.
 const CHANGE_PATIENCE: Millis = Millis::seconds(30);
@@ -462,5 +466,9 @@ pub fn kind_of(reply: &Reply) -> &'static str {
         Reply::Sessions(_) => "sessions",
         Reply::Cluster(_) => "the cluster",
         Reply::Watching { .. } => "a watch",
+        Reply::Plan(_) => "a plan",
+        Reply::Versions(_) => "versions",
+        Reply::Journal(_) => "a part of the journal",
+        Reply::Refusals(_) => "refusals",
     }
 }

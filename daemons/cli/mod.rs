@@ -19,13 +19,17 @@ mod wait;
 
 mod actors;
 mod cluster;
+mod endpoints;
 mod hosts;
 mod jobs;
+mod journal;
 mod logs;
 mod services;
 mod services_shown;
 mod sessions;
+mod source;
 mod submit;
+mod validate;
 mod watch;
 
 #[cfg(test)]
@@ -68,6 +72,22 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
         clap_complete::generate(shell, &mut Arguments::command(), "xcecli", &mut script);
         return print::text(&String::from_utf8_lossy(&script));
     }
+    let reads_endpoints = matches!(
+        &noun,
+        Noun::Services(services::Verb::Read(services::ReadVerb::Endpoints(_)))
+    );
+    if !global.output.is_general() && !reads_endpoints {
+        let text = "`-o plain` and `-o dns` are forms of `services endpoints`; \
+                    all others have table, wide, json, yaml and name";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    // What needs no cluster, and works without an identity.
+    if let Noun::Services(services::Verb::Validate(options)) = &noun {
+        return validate::run(options, &global);
+    }
+    if let Noun::Schema { described } = noun {
+        return validate::print_schema(described, &global);
+    }
     let mut connection = Connection::new(&global)?;
     let outcome = dispatch(noun, &global, &mut connection).await;
     connection.close().await;
@@ -82,9 +102,10 @@ async fn dispatch(noun: Noun, global: &Global, connection: &mut Connection) -> R
         Noun::Actors(verb) => actors::run(verb, global, connection).await,
         Noun::Sessions(verb) => sessions::run(verb, global, connection).await,
         Noun::Cluster(verb) => cluster::run(verb, global, connection).await,
+        Noun::Journal(verb) => journal::run(verb, global, connection).await,
         Noun::Audit => cluster::audit(global, connection).await,
         Noun::Watch(what) => watch::run(&what, global, connection).await,
-        Noun::Completions { .. } => Ok(()),
+        Noun::Schema { .. } | Noun::Completions { .. } => Ok(()),
     }
 }
 

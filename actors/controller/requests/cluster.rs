@@ -2,25 +2,48 @@
 
 use xce_host::HostLife;
 use xce_model::{JobState, Refusal, RefusalKind, SessionId};
-use xce_session::wire::{AskCluster, ClusterView, Reply};
+use xce_session::wire::{AskCluster, ClusterView, Reply, SessionView};
 
 use super::Caller;
+use crate::journal;
 
 pub async fn answer(caller: &Caller<'_>, ask: AskCluster) -> Result<Reply, Refusal> {
     match ask {
         AskCluster::Status => Ok(Reply::Cluster(Box::new(status(caller)))),
         AskCluster::Audit => audit(caller).await,
-        AskCluster::Sessions => Ok(Reply::Sessions(caller.control.sessions.views())),
+        AskCluster::Sessions => {
+            let sessions = caller.control.sessions.views().into_iter();
+            Ok(Reply::Sessions(
+                sessions.map(|session| reading(caller, session)).collect(),
+            ))
+        }
         AskCluster::Session(id) => match caller.control.sessions.view(SessionId(id)) {
-            Some(session) => Ok(Reply::Sessions(vec![session])),
+            Some(session) => Ok(Reply::Sessions(vec![reading(caller, session)])),
             None => Err(Refusal::not_found("session", id)),
         },
+        AskCluster::Journal(after) => {
+            let part = journal::part(caller.control, after).await?;
+            Ok(Reply::Journal(Box::new(part)))
+        }
+        AskCluster::Refusals { last } => {
+            let refusals = caller.control.refusals.last(last).await?;
+            Ok(Reply::Refusals(refusals))
+        }
         AskCluster::Watch(_) => Err(Refusal::new(
             RefusalKind::Usage,
             "malformed_request",
             "a watch is a request of its session",
         )),
     }
+}
+
+/// Adds whose endpoints a session reads.
+fn reading(caller: &Caller<'_>, session: SessionView) -> SessionView {
+    let reads = caller
+        .control
+        .readers
+        .views_of_session(SessionId(session.id));
+    SessionView { reads, ..session }
 }
 
 fn status(caller: &Caller<'_>) -> ClusterView {

@@ -6,7 +6,8 @@ use xce_session::wire::{AskHost, Reply};
 
 use super::Caller;
 use crate::control::outcome_unknown;
-use crate::host::{self, Command};
+use crate::host;
+use xce_host::rules::Command;
 use crate::{job, views};
 
 pub async fn answer(caller: &Caller<'_>, ask: AskHost) -> Result<Reply, Refusal> {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use xce_model::{ClusterTime, WallTime};
 
-use super::samples;
-use crate::encode::{CLOCK_FACT, HEAD, HOST_FACT, JOB_FACT, SERVICE_FACT, SESSION_FACT};
+use super::{events, samples};
+use crate::encode::{CLOCK_FACT, EVENT, HEAD, HOST_FACT, JOB_FACT, SERVICE_FACT, SESSION_FACT};
 use crate::envelope::{self, Body, Shape};
 use crate::snapshot::{ARRAY, HOST, JOB, META, OPERATION, SERVICE, SESSION, SPEC, TOMBSTONES};
 use crate::{DecodeError, Fact, Group};
@@ -19,6 +19,7 @@ fn layout<T: Body>(value: &T) -> u32 {
 fn layouts_are_pinned() {
     let found: Vec<(Shape, u32)> = vec![
         (HEAD, layout(&samples::head())),
+        (EVENT, layout(&events::samples())),
         (JOB_FACT, layout(&samples::job_facts())),
         (HOST_FACT, layout(&samples::host_facts())),
         (SERVICE_FACT, layout(&samples::service_facts())),
@@ -91,7 +92,7 @@ fn groups() -> Vec<(&'static str, Group)> {
     ]
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     let mut text = String::new();
     for line in bytes.chunks(32) {
         for byte in line {
@@ -102,7 +103,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     text
 }
 
-fn from_hexadecimal(text: &str) -> Vec<u8> {
+pub(super) fn from_hexadecimal(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
     let byte = |pair: &[u8]| {
         let text = std::str::from_utf8(pair).unwrap();

@@ -2,7 +2,7 @@
 //! checksum of its archive is the fingerprint of the layout.
 
 use xce_host::facts::Inventory;
-use xce_host::state::Closure;
+use xce_host::state::{Closure, ReplicaFailures, Trial};
 use xce_host::{HostFact, HostLife, HostRecord};
 use xce_model::spec::{
     Amount, ArraySpec, JobSpec, OnStuck, PortSpec, Probe, ProbeAction, Probes, ReplacementSettings,
@@ -11,11 +11,12 @@ use xce_model::spec::{
 };
 use xce_model::{
     Bytes, Cause, ClusterTime, Exit, Incarnation, JobId, JobState, MilliCpu, Millis, OperationId,
+    Origin, Source,
     ServiceId, SessionId, WallTime,
 };
-use xce_replica::state::StopRequest;
-use xce_replica::{AfterStop, JobFact, ServiceRef};
-use xce_service::facts::{Failure, ResetReason, TargetReason};
+use xce_replica::state::{ProbeTrouble, RestartPermit, RestartWish, StopRequest};
+use xce_replica::{AfterStop, JobFact, ProbeRole, ServiceRef};
+use xce_service::facts::{Failure, ResetReason, TargetReason, Times};
 use xce_service::state::{Backoff, LastFailure, Pause, Phase, Rollout, ServiceEvent};
 use xce_service::{ServiceFact, VersionReason};
 
@@ -139,16 +140,31 @@ fn settings() -> ServiceSettings {
     }
 }
 
-fn service_spec() -> ServiceSpec {
+pub(super) fn service_spec() -> ServiceSpec {
     ServiceSpec {
         name: "web".into(),
         project: "project".into(),
         queue: "queue".into(),
         profile: "profile".into(),
         replicas: Some(5),
+        origins: origins(),
         template: template(),
         settings: settings(),
     }
+}
+
+fn origins() -> Vec<Origin> {
+    let of = |path: &str, source: Source| Origin {
+        path: path.into(),
+        source,
+    };
+    vec![
+        of("cwd", Source::BuiltIn),
+        of("user", Source::Account),
+        of("resources.cpus", Source::Profile("web".into())),
+        of("resources.memory", Source::Project("shop".into())),
+        of("command", Source::Request(7)),
+    ]
 }
 
 fn exit() -> Exit {
@@ -238,10 +254,43 @@ fn more_job_facts(job: JobId) -> Vec<JobFact> {
         JobFact::Suspended { job, run: 2 },
         JobFact::Resumed { job, run: 2 },
         JobFact::CleanedUp { job },
+        JobFact::ProbeUnrunnable {
+            job,
+            run: 2,
+            start: 3,
+            role: ProbeRole::Liveness,
+            count: 4,
+            text: "no such program".into(),
+        },
+        JobFact::RestartWanted {
+            job,
+            run: 2,
+            start: 3,
+            wish: 4,
+            text: "connection refused".into(),
+        },
+        JobFact::RestartUnwanted {
+            job,
+            run: 2,
+            start: 3,
+        },
+        JobFact::RestartGranted {
+            job,
+            run: 2,
+            start: 3,
+            wish: 4,
+        },
+        JobFact::StopHangs {
+            job,
+            run: 2,
+            start: 3,
+            text: "7 (dd) D".into(),
+        },
+        JobFact::Drained { job, run: 2 },
     ]
 }
 
-fn inventory() -> Inventory {
+pub(super) fn inventory() -> Inventory {
     Inventory {
         name: "w1".into(),
         incarnation: Incarnation([5; 16]),
@@ -286,6 +335,16 @@ pub(super) fn host_facts() -> Vec<HostFact> {
             sequence: 77,
         },
         HostFact::Removed { host: host() },
+        HostFact::ReplicaFailed {
+            host: host(),
+            service: ServiceId(3),
+        },
+        HostFact::Blamed {
+            host: host(),
+            reason: "replicas fail on it alone".into(),
+            step: 2,
+            not_before: ClusterTime(4),
+        },
     ]
 }
 
@@ -326,6 +385,7 @@ pub(super) fn service_facts() -> Vec<ServiceFact> {
         ServiceFact::SettingsChanged {
             service,
             settings: Box::new(settings()),
+            origins: origins(),
             profile: "profile".into(),
             author: author(),
             operation,
@@ -373,6 +433,7 @@ fn more_service_facts(service: ServiceId) -> Vec<ServiceFact> {
         number,
         queue: "queue".into(),
         template: Box::new(template()),
+        origins: origins(),
         reason,
         author: author(),
         operation,
@@ -440,6 +501,11 @@ fn last_service_facts(service: ServiceId) -> Vec<ServiceFact> {
             operation,
         },
         ServiceFact::Deleted { service },
+        ServiceFact::VersionTimed {
+            service,
+            version: 2,
+            times: times(),
+        },
     ]
 }
 
@@ -523,6 +589,9 @@ pub(super) fn head() -> HeadV1 {
         cause: "scale".into(),
         preconditions: preconditions(),
         facts: 4,
+        rules: 5,
+        event: true,
+        decided: 6,
     }
 }
 
@@ -584,14 +653,34 @@ pub(super) fn job_row() -> JobV1 {
         pid: 8,
         ready_since: Some(ClusterTime(9)),
         running_since: Some(ClusterTime(10)),
+        placed_at: Some(ClusterTime(8)),
+        stop_took: Some(Millis(15)),
         was_ready: true,
         ready_longest: Millis(20),
         probe_text: "status 503 of /health".into(),
+        unrunnable: vec![ProbeTrouble {
+            role: ProbeRole::Liveness,
+            count: 21,
+            text: "no such program".into(),
+        }],
+        restart_wish: Some(RestartWish {
+            number: 22,
+            since: ClusterTime(23),
+            text: "connection refused".into(),
+        }),
+        restart_permit: Some(RestartPermit {
+            start: 24,
+            wish: 25,
+            granted: ClusterTime(26),
+            began: Some(ClusterTime(27)),
+        }),
+        hanging: "7 (dd) D".into(),
         restarts: 11,
         stop: Some(StopRequest {
             cause: Cause::TermDrain,
             then: AfterStop::Hold,
             since: ClusterTime(12),
+            drained: true,
         }),
         exit: Some(exit()),
         stderr: "last words of it".into(),
@@ -624,6 +713,14 @@ pub(super) fn array_row() -> ArrayV1 {
     }
 }
 
+fn times() -> Times {
+    Times {
+        start: Some(Millis(16)),
+        ready: Some(Millis(17)),
+        stop: Some(Millis(18)),
+    }
+}
+
 fn backoff() -> Backoff {
     Backoff {
         failures: 1,
@@ -648,6 +745,7 @@ pub(super) fn service_row() -> ServiceV1 {
         number: 1,
         root: 2,
         spec: 3,
+        origins: origins(),
         author: "ann".into(),
         time: WallTime(4),
         reason: VersionReason::RollbackOf(5),
@@ -657,6 +755,7 @@ pub(super) fn service_row() -> ServiceV1 {
         limit_since: ClusterTime(8),
         proved: true,
         backoff: backoff(),
+        times: times(),
     };
     ServiceV1 {
         id: ServiceId(1),
@@ -667,6 +766,7 @@ pub(super) fn service_row() -> ServiceV1 {
         desired: 2,
         scaled_by_operator: true,
         settings: settings(),
+        settings_origins: origins(),
         settings_generation: 3,
         versions: vec![version],
         rollout: Rollout {
@@ -695,6 +795,7 @@ pub(super) fn service_row() -> ServiceV1 {
         }],
         created: WallTime(17),
         changed: 18,
+        endpoints: 77,
     }
 }
 
@@ -709,6 +810,15 @@ pub(super) fn host_row() -> HostRecord {
         }),
         launch_failures: 2,
         launch_error: "no such user".into(),
+        failing: vec![ReplicaFailures {
+            service: ServiceId(3),
+            count: 4,
+            last: ClusterTime(5),
+        }],
+        trial: Some(Trial {
+            step: 2,
+            not_before: ClusterTime(6),
+        }),
         epoch: 3,
         sequence: 4,
         changed: 5,

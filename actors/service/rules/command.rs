@@ -9,9 +9,22 @@ use xce_model::{Cause, JobId, OperationId, Refusal, Version};
 use super::draft::Draft;
 use super::{Answer, Census, Replica, Standing};
 use crate::facts::{ResetReason, ServiceFact};
+use crate::state::ServiceRecord;
 
 /// Names a replica.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Which {
     /// By its job.
     Job(JobId),
@@ -29,7 +42,18 @@ pub struct Author {
 }
 
 /// What somebody wants of a service.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Command {
     /// Another count.
     Scale {
@@ -65,6 +89,45 @@ pub enum Command {
     },
     /// A new version of the same template.
     Restart,
+    /// Single values on top of what it is.
+    Amend {
+        /// What it is then.
+        spec: Box<ServiceSpec>,
+        /// What it was made of.
+        base: Base,
+        /// Whether its count wins over one that an operator set.
+        take_count: bool,
+    },
+}
+
+/// What single values were put on top of.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub struct Base {
+    /// The current version.
+    pub version: Version,
+    /// Number of the settings.
+    pub settings: u32,
+}
+
+impl Base {
+    /// The base that a service is now.
+    pub fn of(record: &ServiceRecord) -> Self {
+        Self {
+            version: record.current().number,
+            settings: record.settings_generation,
+        }
+    }
 }
 
 /// Decides a command.
@@ -81,7 +144,8 @@ pub fn decide(draft: &mut Draft<'_>, command: Command, author: &Author) -> Resul
             | Command::Pause
             | Command::Resume
             | Command::Rollback { .. }
-            | Command::Restart => {
+            | Command::Restart
+            | Command::Amend { .. } => {
                 let text = format!("service `{}` is being deleted", draft.record().name);
                 Err(Refusal::refused("deleting", text))
             }
@@ -96,6 +160,11 @@ pub fn decide(draft: &mut Draft<'_>, command: Command, author: &Author) -> Resul
         Command::Resume => Ok(resume(draft, author)),
         Command::Rollback { to } => update::rollback(draft, to, author),
         Command::Restart => Ok(update::restart(draft, author)),
+        Command::Amend {
+            spec,
+            base,
+            take_count,
+        } => update::amend(draft, (&spec, base), take_count, author),
     }
 }
 

@@ -10,8 +10,8 @@ use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use openraft::OptionalSend;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
+use openraft::{EntryPayload, OptionalSend};
 
 use super::encoding::{entry, log_id, position, stored_entry, stored_vote, vote};
 use super::types::{Entry, LogId, Types, Vote};
@@ -20,6 +20,17 @@ use crate::writer::LogWriter;
 
 /// Source: chosen; bounds one batch to a peer or to the machine.
 const READ_ENTRIES_MAX: u64 = 1024;
+
+/// Most bytes of one batch. Source: derived; half of the largest frame between daemons, so that an
+/// entry more of the largest size fits as well.
+const READ_BYTES_MAX: usize = 4 << 20;
+
+fn payload_bytes(entry: &Entry) -> usize {
+    match &entry.payload {
+        EntryPayload::Normal(groups) => groups.bytes.len(),
+        EntryPayload::Blank | EntryPayload::Membership(_) => 0,
+    }
+}
 
 #[derive(Default)]
 struct Cache {
@@ -164,8 +175,17 @@ impl RaftLogReader<Types> for LogStore {
         start: u64,
         end: u64,
     ) -> Result<Vec<Entry>, io::Error> {
-        self.try_get_log_entries(start..end.min(start + READ_ENTRIES_MAX))
-            .await
+        let most = end.min(start.saturating_add(READ_ENTRIES_MAX));
+        let mut entries = self.try_get_log_entries(start..most).await?;
+        let mut bytes = 0;
+        let fitting = entries.iter().take_while(|entry| {
+            bytes += payload_bytes(entry);
+            bytes <= READ_BYTES_MAX
+        });
+        // One entry always goes, however large.
+        let count = fitting.count().max(1);
+        entries.truncate(count);
+        Ok(entries)
     }
 }
 

@@ -32,15 +32,6 @@ pub fn elements_of(view: &View, number: u64) -> impl Iterator<Item = &Arc<JobRec
         .filter(|job| job.id.is_element())
 }
 
-/// Every replica of a service that the ledger still knows, by id; ended ones after the live ones.
-pub fn replicas_of(view: &View, service: ServiceId) -> Vec<Arc<JobRecord>> {
-    let Some(replicas) = view.replicas(service) else {
-        return Vec::new();
-    };
-    let ids = replicas.live.iter().chain(replicas.ended.iter());
-    ids.filter_map(|id| view.job(*id)).cloned().collect()
-}
-
 /// Under which condition a fact about a job is decided: that it is as it was read.
 pub fn condition_of(view: &View, fact: &JobFact) -> Option<Precondition> {
     let job = match fact {
@@ -56,7 +47,13 @@ pub fn condition_of(view: &View, fact: &JobFact) -> Option<Precondition> {
         | JobFact::Ended { job, .. }
         | JobFact::Requeued { job, .. }
         | JobFact::Suspended { job, .. }
+        | JobFact::ProbeUnrunnable { job, .. }
+        | JobFact::RestartWanted { job, .. }
+        | JobFact::RestartUnwanted { job, .. }
+        | JobFact::RestartGranted { job, .. }
+        | JobFact::StopHangs { job, .. }
         | JobFact::Resumed { job, .. }
+        | JobFact::Drained { job, .. }
         | JobFact::CleanedUp { job } => *job,
     };
     let lsn = view.job(job)?.changed;

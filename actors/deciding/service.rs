@@ -1,0 +1,98 @@
+//! A service decides, and its decision is cut to what one group takes.
+
+use xce_ledger::{Fact, GroupEvent, Precondition, View};
+use xce_model::decision::Pending;
+use xce_model::{Refusal, ServiceId};
+pub use xce_service::rules::Author;
+use xce_service::rules::{Answer, Change, Effect, Event, Situation, decide};
+
+use crate::reading::condition_of;
+use crate::{Decided, Times};
+
+/// What came out of one decision about a service.
+#[derive(Debug)]
+pub enum ServiceStep {
+    /// Nothing is to be committed: effects and answer as they are.
+    Nothing(Vec<Effect>, Answer),
+    /// What is to be committed; effects and answer wait for the receipt.
+    Decided(Decided, Pending<Effect, Answer>),
+}
+
+/// Decides what an event means for a service.
+///
+/// # Errors
+/// The refusal of a command; `not_found` where the service does not exist.
+pub fn service(
+    view: &View,
+    id: ServiceId,
+    event: Event,
+    times: Times,
+) -> Result<ServiceStep, Refusal> {
+    let service = view
+        .service(id)
+        .ok_or_else(|| Refusal::not_found("service", id))?;
+    let life = |host: &str| view.host(host).map(|host| host.life);
+    let (now, wall) = times;
+    let situation = Situation {
+        service,
+        replicas: view.replicas_of(id),
+        life: &life,
+        now,
+        wall,
+    };
+    let decision = match decide(&situation, event)?.release_empty() {
+        Ok((effects, answer)) => return Ok(ServiceStep::Nothing(effects, answer)),
+        Err(decision) => decision,
+    };
+    let (mut changes, pending) = decision.into_facts();
+    bound(&mut changes);
+    let conditions = conditions(view, id, &changes);
+    let facts = changes
+        .into_iter()
+        .map(|change| match change {
+            Change::Service(fact) => Fact::from(fact),
+            Change::Job(fact) => Fact::from(fact),
+        })
+        .collect();
+    Ok(ServiceStep::Decided(Decided { conditions, facts }, pending))
+}
+
+/// The event as it is recorded with the group; the author of a command is the group's principal.
+pub fn event_of(service: ServiceId, event: &Event) -> GroupEvent {
+    match event {
+        Event::Changed => GroupEvent::ServiceChanged(service),
+        Event::Timer => GroupEvent::ServiceDue(service),
+        Event::Command(command, _author) => GroupEvent::ServiceCommand {
+            service,
+            command: command.clone(),
+        },
+    }
+}
+
+/// Jobs that one group changes.
+/// Source: derived; some 200 bytes each, at most what one log entry of 1 MiB holds.
+const JOB_CHANGES_MAX: usize = 4000;
+
+/// Keeps a decision within one log entry: jobs that are left out are decided again, since what is
+/// wanted of them follows from the service's own facts, which are kept.
+fn bound(changes: &mut Vec<Change>) {
+    let mut jobs = 0;
+    changes.retain(|change| match change {
+        Change::Service(_) => true,
+        Change::Job(_) => {
+            jobs += 1;
+            jobs <= JOB_CHANGES_MAX
+        }
+    });
+}
+
+/// A decision holds as long as the service and the jobs that it changes are as it read them.
+fn conditions(view: &View, id: ServiceId, changes: &[Change]) -> Vec<Precondition> {
+    let lsn = view.service(id).map_or(0, |service| service.changed);
+    let mut conditions = vec![Precondition::ServiceUnchanged { service: id, lsn }];
+    conditions.extend(changes.iter().filter_map(|change| match change {
+        Change::Service(_) => None,
+        Change::Job(fact) => condition_of(view, fact),
+    }));
+    conditions
+}
