@@ -1,4 +1,4 @@
-//! A GET whose answer is read up to its status line, and no further.
+//! A GET whose answer is read up to its status line, and no further; redirects are not followed.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -38,14 +38,14 @@ pub async fn status(request: &Request<'_>) -> Result<u16, String> {
         .await
         .map_err(failed)?;
     let mut answer = Vec::with_capacity(512);
-    while answer.len() < ANSWER_BYTES_MAX && !answer.contains(&b'\n') {
+    while answer.len() < ANSWER_BYTES_MAX && !last_head(&answer).contains(&b'\n') {
         let room = ANSWER_BYTES_MAX - answer.len();
         let mut part = (&mut stream).take(u64::try_from(room).unwrap_or(u64::MAX));
         if part.read_buf(&mut answer).await.map_err(failed)? == 0 {
             break;
         }
     }
-    parse(&answer).ok_or_else(|| format!("{place}: the answer is not HTTP/1"))
+    parse(last_head(&answer)).ok_or_else(|| format!("{place}: the answer is not HTTP/1"))
 }
 
 fn text(request: &Request<'_>) -> Result<String, String> {
@@ -75,6 +75,18 @@ fn text(request: &Request<'_>) -> Result<String, String> {
     }
     text.push_str("\r\n");
     Ok(text)
+}
+
+/// What follows the heads that only announce another one (statuses 100 to 199; RFC 9110).
+fn last_head(mut answer: &[u8]) -> &[u8] {
+    while parse(answer).is_some_and(|status| status < 200 && status != 101) {
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
+        let Some(end) = end else {
+            return &[];
+        };
+        answer = &answer[end + 4..];
+    }
+    answer
 }
 
 /// `HTTP/1.x NNN …`
@@ -114,6 +126,19 @@ mod tests {
         ] {
             assert_eq!(parse(answer), status, "{}", String::from_utf8_lossy(answer));
         }
+    }
+
+    #[test]
+    fn what_only_announces_an_answer_is_passed_over() {
+        let answer =
+            b"HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 100 Go on\r\n\r\nHTTP/1.1 200 OK\r\n";
+        assert_eq!(parse(last_head(answer)), Some(200));
+        for cut in 0..answer.len() {
+            let status = parse(last_head(&answer[..cut]));
+            assert!(matches!(status, None | Some(200)), "{cut}");
+        }
+        let other = b"HTTP/1.1 101 Switching Protocols\r\n";
+        assert_eq!(parse(last_head(other)), Some(101));
     }
 
     #[test]

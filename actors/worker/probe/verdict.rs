@@ -218,7 +218,7 @@ mod tests {
                 Role::Startup,
                 1,
                 None,
-                "ffffffffffffffffffffs",
+                "fffffffffffffffffffffs",
                 "....................BG",
             ),
             (

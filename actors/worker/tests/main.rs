@@ -6,6 +6,8 @@
 mod adoption;
 mod controller;
 mod jobs;
+mod kinds;
 mod probes;
 mod stopping;
+mod turns;
 mod world;

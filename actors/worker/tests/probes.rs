@@ -1,10 +1,11 @@
 //! Probes of real jobs.
 
-use xce_model::spec::{Probe, ProbeAction};
+use xce_model::spec::{Probe, ProbeAction, RestartMode};
 use xce_model::{Cause, Millis};
+use xce_replica::ProbeRole;
 use xce_replica::wire::{Happened, Want};
 
-use crate::world::{World, replica, run};
+use crate::world::{World, batch, replica, run};
 
 fn exec(script: &str) -> Probe {
     Probe {
@@ -131,27 +132,34 @@ async fn a_program_that_is_not_there_is_neither_good_nor_bad() {
         ..exec("")
     }));
     controller.want(run(1), Want::Start(Box::new(spec)));
-    let report = controller.happened(run(1), "not ready", is_not_ready).await;
-    let Happened::NotReady { text } = report.what else {
-        unreachable!()
+    for wanted in [ProbeRole::Readiness, ProbeRole::Liveness] {
+        let is_told = |what: &Happened| match what {
+            Happened::ProbeUnrunnable { role, count, text } => {
+                *role == wanted && *count >= 4 && text.contains("/no/such/probe")
+            }
+            _ => false,
+        };
+        controller.happened(run(1), "that it cannot", is_told).await;
+    }
+    let follows = |what: &Happened| {
+        matches!(
+            what,
+            Happened::Restarting { .. } | Happened::RestartWanted { .. } | Happened::Ready
+        )
     };
-    assert!(text.contains("/no/such/probe"), "{text}");
-    assert_eq!(
-        controller.count(run(1), |w| matches!(w, Happened::Restarting { .. })),
-        0
-    );
+    assert_eq!(controller.count(run(1), follows), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_liveness_probe_restarts_in_place() {
+async fn a_failed_liveness_probe_restarts_a_job_in_place() {
     let world = World::joined().await;
     let controller = world.controller();
-    let mut spec = replica(1, "trap 'exit 0' TERM; while :; do sleep 0.05; done");
+    let mut spec = batch(1, "trap 'exit 0' TERM; while :; do sleep 0.05; done");
+    spec.template.restart.mode = RestartMode::Always;
     spec.template.probes.liveness = Some(Box::new(exec("! test -e sick")));
     controller.want(run(1), Want::Start(Box::new(spec)));
-    controller
-        .happened(run(1), "ready", |what| *what == Happened::Ready)
-        .await;
+    let is_started = |what: &Happened| matches!(what, Happened::Started { .. });
+    controller.happened(run(1), "a start", is_started).await;
     let flag = work_dir(&world).join("sick");
     std::fs::write(&flag, "").unwrap();
     let is_restart = |what: &Happened| matches!(what, Happened::Restarting { .. });
