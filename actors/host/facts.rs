@@ -1,6 +1,6 @@
 //! What is remembered of a host.
 
-use xce_model::{Bytes, Incarnation, MilliCpu};
+use xce_model::{Bytes, ClusterTime, Incarnation, MilliCpu, ServiceId};
 
 /// What a worker says of its machine when it joins.
 #[derive(
@@ -117,6 +117,25 @@ pub enum HostFact {
         /// Name of the host.
         host: String,
     },
+    /// A replica of a service failed on it before it had run there for long.
+    ReplicaFailed {
+        /// Name of the host.
+        host: String,
+        /// The service.
+        service: ServiceId,
+    },
+    /// It is closed because what fails on it fails by its fault; later one job is let onto it, to
+    /// try it.
+    Blamed {
+        /// Name of the host.
+        host: String,
+        /// Why, in a sentence.
+        reason: String,
+        /// How often in a row, from 1.
+        step: u32,
+        /// No job is let onto it before this time.
+        not_before: ClusterTime,
+    },
 }
 
 impl HostFact {
@@ -133,7 +152,9 @@ impl HostFact {
             | Self::LaunchFailed { host, .. }
             | Self::LaunchSucceeded { host }
             | Self::Marked { host, .. }
-            | Self::Removed { host } => host,
+            | Self::Removed { host }
+            | Self::ReplicaFailed { host, .. }
+            | Self::Blamed { host, .. } => host,
         }
     }
 }

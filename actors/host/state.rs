@@ -1,6 +1,6 @@
 //! Committed state of a host.
 
-use xce_model::{ClusterTime, Lsn};
+use xce_model::{ClusterTime, Lsn, Millis, ServiceId};
 
 use crate::facts::{HostFact, Inventory};
 
@@ -60,6 +60,48 @@ pub struct Closure {
     pub by: String,
 }
 
+/// Failures of one service's replicas on a host, of those that had not run there for long.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub struct ReplicaFailures {
+    /// The service.
+    pub service: ServiceId,
+    /// How many in a row, each within [`FAILURES_WINDOW`] of the one before.
+    pub count: u32,
+    /// The last one.
+    pub last: ClusterTime,
+}
+
+/// When a host that is closed by its own fault is tried.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub struct Trial {
+    /// How often in a row it was closed so, from 1.
+    pub step: u32,
+    /// From then on one job at a time is let onto it.
+    pub not_before: ClusterTime,
+}
+
 /// A host as committed.
 #[derive(
     Debug,
@@ -85,6 +127,10 @@ pub struct HostRecord {
     pub launch_failures: u32,
     /// Text of the last such failure; empty before the first.
     pub launch_error: String,
+    /// Services whose replicas failed on it of late, at most [`FAILING_MAX`], by the last failure.
+    pub failing: Vec<ReplicaFailures>,
+    /// When it is tried, where it is closed by its own fault.
+    pub trial: Option<Trial>,
     /// Epoch of the worker's spool that `sequence` belongs to.
     pub epoch: u64,
     /// Last sequence number of the worker's facts that is committed.
@@ -96,6 +142,13 @@ pub struct HostRecord {
 /// Launches that fail in a row by a host's fault before it is closed. Source: design section 7.4.
 pub const LAUNCH_FAIL_LIMIT: u32 = 3;
 
+/// How long a failure of a replica speaks against its host. Source: as the default `crash_window` of
+/// a service, design section 6.5.
+pub const FAILURES_WINDOW: Millis = Millis::seconds(600);
+
+/// Services that a host remembers failures of. Source: derived; far more than are needed to blame it.
+pub const FAILING_MAX: usize = 32;
+
 impl HostRecord {
     /// A host that just joined.
     pub fn joined(inventory: Inventory, now: ClusterTime, lsn: Lsn) -> Self {
@@ -106,6 +159,8 @@ impl HostRecord {
             closed: None,
             launch_failures: 0,
             launch_error: String::new(),
+            failing: Vec::new(),
+            trial: None,
             epoch: 0,
             sequence: 0,
             changed: lsn,
@@ -132,10 +187,29 @@ impl HostRecord {
                     reason: reason.clone(),
                     by: by.clone(),
                 });
+                self.trial = None;
             }
             HostFact::Opened { .. } => {
                 self.closed = None;
+                self.trial = None;
                 self.launch_failures = 0;
+                self.failing.clear();
+            }
+            HostFact::ReplicaFailed { service, .. } => self.note_failure(*service, now),
+            HostFact::Blamed {
+                reason,
+                step,
+                not_before,
+                ..
+            } => {
+                self.closed = Some(Closure {
+                    reason: reason.clone(),
+                    by: String::new(),
+                });
+                self.trial = Some(Trial {
+                    step: *step,
+                    not_before: *not_before,
+                });
             }
             HostFact::LaunchFailed { text, .. } => {
                 self.launch_failures = self.launch_failures.saturating_add(1);
@@ -154,6 +228,21 @@ impl HostRecord {
         self.changed = lsn;
     }
 
+    fn note_failure(&mut self, service: ServiceId, now: ClusterTime) {
+        let recent = |one: &ReplicaFailures| now.since(one.last) < FAILURES_WINDOW;
+        self.failing.retain(recent);
+        let known = self.failing.iter().position(|one| one.service == service);
+        let before = known.map_or(0, |place| self.failing.remove(place).count);
+        if self.failing.len() >= FAILING_MAX {
+            self.failing.remove(0);
+        }
+        self.failing.push(ReplicaFailures {
+            service,
+            count: before.saturating_add(1),
+            last: now,
+        });
+    }
+
     fn enter(&mut self, life: HostLife, now: ClusterTime) {
         if self.life != life {
             self.life = life;
@@ -164,6 +253,18 @@ impl HostRecord {
     /// Whether new jobs may be placed on it.
     pub fn takes_jobs(&self) -> bool {
         self.life == HostLife::Up && self.closed.is_none()
+    }
+
+    /// Whether one job may be placed on it to try it, where none is there for that yet.
+    pub fn takes_trial(&self, now: ClusterTime) -> bool {
+        let due = self.trial.is_some_and(|trial| trial.not_before <= now);
+        self.life == HostLife::Up && due
+    }
+
+    /// Whether a job that was placed at some time is there to try it.
+    pub fn is_trial(&self, placed_at: Option<ClusterTime>) -> bool {
+        self.trial
+            .is_some_and(|trial| placed_at.is_some_and(|at| at >= trial.not_before))
     }
 
     /// Whether it answers.

@@ -1,3 +1,5 @@
+mod blame;
+
 use xce_model::{Bytes, ClusterTime, Incarnation, MilliCpu, Millis};
 
 use crate::facts::{HostFact, Inventory};
@@ -123,13 +125,13 @@ fn a_new_incarnation_begins_a_new_mark() {
 fn a_host_that_fails_launches_is_closed_with_the_reason() {
     let mut host = host();
     for _ in 0..2 {
-        let facts = decide_launch_failed(&host, "spool not writable");
+        let facts = decide_launch_failed(&host, None, "spool not writable", ClusterTime(1));
         assert_eq!(facts.len(), 1);
         for fact in facts {
             host.apply(&fact, ClusterTime(1), 2);
         }
     }
-    for fact in decide_launch_failed(&host, "spool not writable") {
+    for fact in decide_launch_failed(&host, None, "spool not writable", ClusterTime(1)) {
         host.apply(&fact, ClusterTime(1), 3);
     }
     assert!(!host.takes_jobs() && host.life == HostLife::Up);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use xce_host::HostRecord;
 use xce_model::limits::JOBS_MAX;
-use xce_model::{Incarnation, JobId, JobState, Run};
+use xce_model::{ClusterTime, Incarnation, JobId, JobState, Run};
 use xce_replica::JobRecord;
 
 use crate::apply::pending_element;
@@ -12,8 +12,15 @@ use crate::group::{Precondition, Unmet};
 use crate::view::View;
 
 /// Checks all preconditions of a group; placements in one group add up.
-pub(crate) fn all(view: &View, preconditions: &[Precondition]) -> Result<(), Unmet> {
-    let mut taken = Taken::default();
+pub(crate) fn all(
+    view: &View,
+    preconditions: &[Precondition],
+    now: ClusterTime,
+) -> Result<(), Unmet> {
+    let mut taken = Taken {
+        now,
+        ..Taken::default()
+    };
     for precondition in preconditions {
         one(view, precondition, &mut taken)?;
     }
@@ -23,6 +30,7 @@ pub(crate) fn all(view: &View, preconditions: &[Precondition]) -> Result<(), Unm
 /// What earlier placements of the same group take.
 #[derive(Default)]
 struct Taken<'a> {
+    now: ClusterTime,
     hosts: BTreeMap<&'a str, OnHost>,
     jobs: Vec<JobId>,
     slots: BTreeMap<u64, u32>,
@@ -33,6 +41,7 @@ struct OnHost {
     cpus: u64,
     memory: u64,
     ports: Vec<u16>,
+    jobs: u32,
 }
 
 fn one<'a>(
@@ -77,6 +86,13 @@ fn one<'a>(
                 view.job_count()
             );
             Err(Unmet::new("too_many_jobs", text))
+        }
+        Precondition::PolicyUnchanged { kind, name, lsn } => {
+            let found = view.policy(*kind, name).map(|policy| policy.changed);
+            match (found, lsn) {
+                (None, 0) => Ok(()),
+                (Some(_) | None, _) => unchanged(kind.word(), name, found, *lsn),
+            }
         }
         Precondition::SessionEpoch { session, epoch } => match view.session(*session) {
             Some(found) if found.epoch == *epoch => Ok(()),
@@ -179,7 +195,8 @@ fn fits<'a>(
             format!("there is no host {host}"),
         ));
     };
-    if !record.takes_jobs() {
+    let more = taken.hosts.get(host).map_or(0, |more| more.jobs);
+    if !record.takes_jobs() && (more > 0 || !view.takes_trial(record, taken.now)) {
         return Err(Unmet::new(
             "host_closed",
             format!("host {host} takes no jobs"),
@@ -283,6 +300,7 @@ fn room(
         }
         more.ports.push(*port);
     }
+    more.jobs += 1;
     more.cpus += asked.cpus.0;
     more.memory += asked.memory.0;
     Ok(())

@@ -66,10 +66,13 @@ pub fn plan(view: &View, queues: &[Queue], now: ClusterTime, max: usize) -> Vec<
     planner.placements
 }
 
-/// The earliest time after `now` at which the delay of a waiting job ends.
+/// The earliest time after `now` at which the delay of a waiting job ends, or a host that is closed by
+/// its own fault may be tried.
 pub fn next_wake(view: &View, now: ClusterTime) -> Option<ClusterTime> {
     let after = (now.after(xce_model::Millis(1)), JobId::element(0, 0));
-    view.delays().range(after..).next().map(|(time, _)| *time)
+    let delay = view.delays().range(after..).next().map(|(time, _)| *time);
+    let trial = xce_host::rules::next_trial(view.hosts().values().map(AsRef::as_ref), now);
+    delay.into_iter().chain(trial).min()
 }
 
 /// Whether a queue is looked at further.
@@ -97,7 +100,7 @@ impl<'a> Planner<'a> {
         Self {
             view,
             max,
-            pool: Pool::open(view),
+            pool: Pool::open(view, now),
             gates: Gates::new(view, now),
             placements: Vec::new(),
             blocked: BTreeMap::new(),

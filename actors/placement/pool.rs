@@ -6,7 +6,7 @@ use std::sync::Arc;
 use xce_host::HostRecord;
 use xce_ledger::{Usage, View};
 use xce_model::spec::Template;
-use xce_model::{JobId, ServiceId, Version};
+use xce_model::{ClusterTime, JobId, ServiceId, Version};
 
 use crate::candidate::Candidate;
 
@@ -25,6 +25,8 @@ pub(crate) enum Miss {
     Port { port: u16, holder: Option<JobId> },
     /// No port of the range is free.
     Range,
+    /// It is closed, and another job tries it.
+    Tried,
     /// Too few processors free.
     Cpus,
     /// Too little memory free.
@@ -58,6 +60,8 @@ pub(crate) struct Slot<'a> {
     passing_memory: u64,
     usage: Option<&'a Usage>,
     ports: Vec<u16>,
+    /// Whether it is closed and takes one job to be tried, and how many more of them.
+    trial: Option<u32>,
 }
 
 /// All hosts that take jobs, by name.
@@ -68,8 +72,9 @@ pub(crate) struct Pool<'a> {
 }
 
 impl<'a> Pool<'a> {
-    pub fn open(view: &'a View) -> Self {
-        let hosts = view.hosts().iter().filter(|(_, host)| host.takes_jobs());
+    pub fn open(view: &'a View, now: ClusterTime) -> Self {
+        let takes = |host: &HostRecord| host.takes_jobs() || view.takes_trial(host, now);
+        let hosts = view.hosts().iter().filter(|(_, host)| takes(host));
         Self {
             view,
             slots: hosts
@@ -113,7 +118,8 @@ impl<'a> Pool<'a> {
                     | Miss::Larger
                     | Miss::Spread { .. }
                     | Miss::Port { .. }
-                    | Miss::Range,
+                    | Miss::Range
+                    | Miss::Tried,
                 ) => {}
             }
         }
@@ -127,6 +133,7 @@ impl<'a> Pool<'a> {
         let slot = &mut self.slots[choice.host];
         slot.free_cpus = slot.free_cpus.saturating_sub(asked.cpus.0);
         slot.free_memory = slot.free_memory.saturating_sub(asked.memory.0);
+        slot.trial = slot.trial.map(|left| left.saturating_sub(1));
         slot.ports
             .extend(choice.ports.iter().map(|(_, port)| *port));
         if let Some(replica) = candidate.service {
@@ -194,14 +201,20 @@ impl<'a> Pool<'a> {
     fn rank(&self, candidate: &Candidate<'a>, there: &[u32], host: usize) -> Rank {
         let slot = &self.slots[host];
         let count = there.get(host).copied().unwrap_or(0);
-        let spread = candidate
-            .service
-            .and_then(|replica| self.view.service(replica.service))
-            .map(|service| &service.settings.spread);
+        let service = candidate.service.and_then(|replica| {
+            let service = self.view.service(replica.service)?;
+            Some((service, replica.version))
+        });
+        let spread = service.map(|(service, _)| &service.settings.spread);
+        let failed = service.is_some_and(|(service, version)| {
+            let version = service.leader(service.root_of(version));
+            version.is_some_and(|version| version.failed_on(slot.name))
+        });
         let limit = spread.and_then(|spread| spread.max_per_host);
         let label = spread.and_then(|spread| spread.label.as_deref());
         Rank {
             above_limit: limit.is_some_and(|limit| count >= limit),
+            failed,
             in_zone: label.map_or(0, |label| self.in_zone(there, host, label)),
             replicas: count,
             load: load(slot),
@@ -223,6 +236,8 @@ impl<'a> Pool<'a> {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     above_limit: bool,
+    /// Whether its version failed there of late: elsewhere it shows who is to blame.
+    failed: bool,
     in_zone: u32,
     replicas: u32,
     load: u64,
@@ -248,6 +263,7 @@ impl<'a> Slot<'a> {
             passing_memory: memory.saturating_sub(held(|usage| usage.lasting_memory.0)),
             usage,
             ports: Vec::new(),
+            trial: (!record.takes_jobs()).then_some(1),
         }
     }
 
@@ -268,6 +284,9 @@ impl<'a> Slot<'a> {
     ) -> Result<Vec<(String, u16)>, Miss> {
         let template = &candidate.spec.template;
         self.suits(template)?;
+        if self.trial == Some(0) {
+            return Err(Miss::Tried);
+        }
         if avoids && candidate.avoid.iter().any(|host| host == self.name) {
             return Err(Miss::Avoided);
         }

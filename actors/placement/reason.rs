@@ -82,6 +82,7 @@ pub(crate) fn of_misses(pool: &Pool<'_>, template: &Template, misses: &[(usize, 
         (on(|miss| matches!(miss, Miss::Range)), "port_range"),
         (on(|miss| matches!(miss, Miss::Spread { .. })), "spread"),
         (on(|miss| matches!(miss, Miss::Avoided)), "avoided"),
+        (on(|miss| matches!(miss, Miss::Tried)), "host_tried"),
     ];
     let mut parts: Vec<String> = Vec::new();
     let mut code = None;
@@ -121,6 +122,7 @@ fn blocked_on(hosts: &[(&Slot<'_>, &Miss)]) -> String {
                 | Miss::Larger
                 | Miss::Spread { .. }
                 | Miss::Range
+                | Miss::Tried
                 | Miss::Cpus
                 | Miss::Memory => slot.name.to_string(),
             };
@@ -147,6 +149,7 @@ fn blocked_on(hosts: &[(&Slot<'_>, &Miss)]) -> String {
                 | Miss::Larger
                 | Miss::Port { .. }
                 | Miss::Range
+                | Miss::Tried
                 | Miss::Cpus
                 | Miss::Memory => slot.name.to_string(),
             };
@@ -156,6 +159,14 @@ fn blocked_on(hosts: &[(&Slot<'_>, &Miss)]) -> String {
         Miss::Avoided => {
             let hosts = list(hosts.iter().map(|(slot, _)| slot.name));
             format!("{hosts} could not start it before")
+        }
+        Miss::Tried => {
+            let closed = |(slot, _): &(&Slot<'_>, &Miss)| match &slot.record.closed {
+                Some(closure) => format!("{} ({})", slot.name, closure.reason),
+                None => slot.name.to_string(),
+            };
+            let hosts = list(hosts.iter().map(closed));
+            format!("closed, and another job tries it: {hosts}")
         }
         Miss::Label { .. } | Miss::Larger | Miss::Cpus | Miss::Memory => String::new(),
     }

@@ -30,6 +30,7 @@ impl Step<'_> {
                 .hosts
                 .touch(Some(before.changed), after.changed, &name);
             self.touched.push(Key::Host(name.clone()));
+            self.view.note_host(&before, &after);
         }
         self.view.hosts.insert(name, Arc::new(after));
         Fit::Applied
@@ -79,6 +80,8 @@ fn fits(host: &HostRecord, fact: &HostFact) -> bool {
         | HostFact::Opened { .. }
         | HostFact::LaunchFailed { .. }
         | HostFact::LaunchSucceeded { .. }
+        | HostFact::ReplicaFailed { .. }
+        | HostFact::Blamed { .. }
         | HostFact::Removed { .. } => true,
     }
 }

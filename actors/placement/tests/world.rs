@@ -286,6 +286,7 @@ pub(super) fn service(spread: Spread) -> ServiceSpec {
         queue: "normal".into(),
         profile: "service".into(),
         replicas: Some(3),
+        origins: Vec::new(),
         template: template(1),
         settings: ServiceSettings {
             spread,
