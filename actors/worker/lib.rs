@@ -196,7 +196,7 @@ async fn abandon(station: &Arc<Station>, run: xce_replica::wire::RunId) {
     let station = station.clone();
     let work = async move {
         let dir = station.dir.run(run);
-        if let Err(error) = run::shim::reclaim_all(&dir, true).await {
+        if let Err(error) = run::shim::reclaim_all(&dir, true, || ()).await {
             tracing::error!(run = ?run, error = %error, "what a run left cannot be found");
         }
         if !station.spool.lock().has_end(run) {

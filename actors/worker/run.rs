@@ -25,6 +25,7 @@ use crate::turns::{STARTUP_MS, Waiting};
 use giving_up::GivingUp;
 
 mod giving_up;
+pub mod hanging;
 pub mod launch;
 pub mod outcome;
 mod perform;
@@ -94,6 +95,10 @@ pub struct RunActorState {
     tasks: Vec<Task>,
     /// The launch that this incarnation has made last.
     launched: Option<(Start, Arc<GivingUp>)>,
+    /// Ending what does not end by itself; one at a time.
+    destroying: Option<Task>,
+    /// When it was first to be killed, by the wall clock.
+    killed_wall_ms: Option<u64>,
     /// How often in a row the shim was there and could not be followed.
     lost_sight: u32,
 }
@@ -325,6 +330,8 @@ impl Entity for RunActor {
             started_wall_ms: None,
             ended_wall_ms: None,
             launched: None,
+            destroying: None,
+            killed_wall_ms: None,
             lost_sight: 0,
         };
         if fresh {

@@ -82,6 +82,42 @@ pub fn reclaim(run_dir: &Path) -> io::Result<Reclaim> {
     Ok(Reclaim::Gone)
 }
 
+/// What still lives of a run, the shim itself left out; nothing is signalled.
+///
+/// # Errors
+/// When the boot id cannot be read.
+pub fn left(run_dir: &Path) -> io::Result<Vec<ProcessStat>> {
+    let run = RunRecord::load(run_dir).ok();
+    let spec = Spec::load(run_dir).ok();
+    if let Some(run) = &run
+        && run.boot_id != machine::boot_id()?
+    {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for group in directories(run.as_ref(), spec.as_ref()) {
+        found.extend(
+            cgroup::members(&group)
+                .into_iter()
+                .filter_map(machine::process_stat),
+        );
+    }
+    if let Some(run) = &run {
+        let shim = machine::process_stat(run.shim.pid);
+        if shim.is_some_and(|stat| stat.start_ticks == run.shim.start_ticks) {
+            found.extend(tree::descendants(run.shim.pid));
+        }
+    }
+    let nonce = run.as_ref().map(|run| &run.nonce);
+    let nonce = nonce.or(spec.as_ref().map(|spec| &spec.nonce));
+    found.extend(found_alone(run.as_ref(), nonce.map(String::as_str)));
+    let shim = run.as_ref().map(|run| run.shim.pid);
+    found.retain(|stat| stat.is_alive() && Some(stat.pid) != shim);
+    found.sort_unstable_by_key(|stat| stat.pid);
+    found.dedup_by_key(|stat| stat.pid);
+    Ok(found)
+}
+
 // A shim that died before it wrote its run record left the group that its spec names.
 fn directories(run: Option<&RunRecord>, spec: Option<&Spec>) -> Vec<PathBuf> {
     if let Some(run) = run {
@@ -108,6 +144,13 @@ fn kill_group(group: &Path) -> usize {
 }
 
 fn kill_found(run: Option<&RunRecord>, nonce: Option<&str>) -> usize {
+    let found = found_alone(run, nonce).into_iter();
+    found
+        .filter(|stat| tree::signal_one(stat, Signal::KILL))
+        .count()
+}
+
+fn found_alone(run: Option<&RunRecord>, nonce: Option<&str>) -> Vec<ProcessStat> {
     // A process of the run is younger than its first process; an older one of the same session
     // number is another session.
     let in_session = |stat: &ProcessStat| {
@@ -127,9 +170,7 @@ fn kill_found(run: Option<&RunRecord>, nonce: Option<&str>) -> usize {
             && stat.is_alive()
             && (in_session(stat) || nonce.is_some_and(|nonce| carries_nonce(stat.pid, nonce)))
     });
-    found
-        .filter(|stat| tree::signal_one(stat, Signal::KILL))
-        .count()
+    found.collect()
 }
 
 fn carries_nonce(pid: i32, nonce: &str) -> bool {

@@ -13,7 +13,7 @@ use super::giving_up::GivingUp;
 use super::launch::Launched;
 use super::{
     Cause, Context, Effect, Event, Happened, Input, LiveProbe, Request, Role, RunActor,
-    RunActorState, RunMessage, Start, Station, Surroundings, Task, launch, outcome, shim,
+    RunActorState, RunMessage, Start, Station, Surroundings, Task, hanging, launch, outcome, shim,
 };
 use crate::probe::actor::ProbeActor;
 use crate::state_dir;
@@ -30,6 +30,9 @@ const CONTINUE: i32 = 18;
 
 /// Pause before a shim that lives and cannot be followed is tried again, times how often that was.
 const SIGHT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Work that is begun where it is called.
+type BoxFuture = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl RunActor {
     pub(super) fn perform(
@@ -59,6 +62,9 @@ impl RunActor {
             Effect::Kill(cause) => {
                 let cause = outcome::shim_cause(cause);
                 self.ask(context, state, Request::Kill { cause });
+                // The shim has killed it long ago: what lives now waits in the kernel.
+                let hangs = self.hangs(context, state, true);
+                self.keep(state, async move { hangs().await });
             }
             Effect::Destroy => self.destroy(context, state),
             Effect::Suspend => self.ask(context, state, Request::Signal(STOP)),
@@ -139,13 +145,53 @@ impl RunActor {
     }
 
     fn destroy(&self, context: &Context<RunMessage>, state: &mut RunActorState) {
+        let last = state.destroying.as_ref();
+        if last.is_some_and(|task| !task.is_finished()) {
+            return;
+        }
         let start = state.core.start();
-        shim::kill_shim(&launch::start_dir(&state.run_dir, start));
-        match &state.launched {
-            // Whoever follows it kills it, and tells when it is gone; also a shim that has not
-            // even begun, which must never begin after this run has ended.
-            Some((launched, giving_up)) if *launched == start => giving_up.give_up(),
-            Some(_) | None => self.reclaim(context, state, start, false, true),
+        let launched = state.launched.clone();
+        let giving_up = launched.and_then(|(launch, given)| (launch == start).then_some(given));
+        let dir = launch::start_dir(&state.run_dir, start);
+        let hangs = self.hangs(context, state, false);
+        let reclaiming = self.reclaiming(context, state, start, false, true);
+        state.destroying = Some(Task::spawn(async move {
+            // Its exit record is worth waiting for where the shim does what it can.
+            if shim::is_killing(&dir).await {
+                return hangs().await;
+            }
+            shim::kill_shim(&dir);
+            match giving_up {
+                // Whoever follows it kills it, and tells when it is gone; also a shim that has not
+                // even begun, which must never begin after this run has ended.
+                Some(giving_up) => giving_up.give_up(),
+                None => reclaiming.await,
+            }
+        }));
+    }
+
+    /// Tells the rules what of the current start was killed and lives.
+    fn hangs(
+        &self,
+        context: &Context<RunMessage>,
+        state: &mut RunActorState,
+        only_stuck: bool,
+    ) -> impl Fn() -> BoxFuture + Send + use<> {
+        let start = state.core.start();
+        let dir = launch::start_dir(&state.run_dir, start);
+        let now_ms = || self.station.clock.wall_ms();
+        let since_ms = *state.killed_wall_ms.get_or_insert_with(now_ms);
+        let address = context.address().clone();
+        move || {
+            let (dir, address) = (dir.clone(), address.clone());
+            Box::pin(async move {
+                let looking = move || hanging::look(&dir, only_stuck, since_ms);
+                let looked = tokio::task::spawn_blocking(looking).await;
+                if let Ok(Some(text)) = looked {
+                    let input = Input::Hangs { start, text };
+                    shim::deliver(&address, RunMessage::Told(Box::new(input))).await;
+                }
+            })
         }
     }
 
@@ -158,10 +204,24 @@ impl RunActor {
         rebooted: bool,
         kill: bool,
     ) {
+        let reclaiming = self.reclaiming(context, state, start, rebooted, kill);
+        self.keep(state, reclaiming);
+    }
+
+    fn reclaiming(
+        &self,
+        context: &Context<RunMessage>,
+        state: &mut RunActorState,
+        start: Start,
+        rebooted: bool,
+        kill: bool,
+    ) -> impl Future<Output = ()> + Send + use<> {
         let dir = launch::start_dir(&state.run_dir, start);
         let (address, run) = (context.address().clone(), self.spec.run);
-        self.keep(state, async move {
-            if let Err(error) = shim::reclaim_all(&dir, kill).await {
+        let hangs = self.hangs(context, state, false);
+        async move {
+            let lasts = || Task::spawn(hangs()).detach();
+            if let Err(error) = shim::reclaim_all(&dir, kill, lasts).await {
                 tracing::error!(run = ?run, error = %error, "what a run left cannot be found");
             }
             let still_alive = matches!(
@@ -174,7 +234,7 @@ impl RunActor {
                 RunMessage::Told(Box::new(Input::Lost { start, rebooted }))
             };
             shim::deliver(&address, message).await;
-        });
+        }
     }
 
     fn start_probe(

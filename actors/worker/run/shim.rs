@@ -8,7 +8,9 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufRead
 use tokio::net::UnixStream;
 use xce_runtime::{Address, NotDelivered};
 use xce_shim::control::EVENT_BYTES_MAX;
-use xce_shim::{ControlPath, Event, Reclaim, Request, RunRecord, machine, reclaim, tree};
+use xce_shim::{
+    ControlPath, Event, Reclaim, Request, RunRecord, ShimState, machine, reclaim, tree,
+};
 
 use super::RunMessage;
 
@@ -17,10 +19,20 @@ use super::RunMessage;
 /// Source: derived; it answers within a millisecond, and its own deadlines are seconds.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long a shim may take to say what it does, before it is taken for one that hangs.
+///
+/// Source: derived; it answers within a millisecond.
+const STATUS_WITHIN: Duration = Duration::from_secs(1);
+
 /// Pause between two looks at a tree that is dying, and before a full mailbox is tried again.
 ///
 /// Source: derived; a killed tree is gone within some milliseconds on a quiet machine.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// Pause from which on the dying of a tree is worth a word.
+///
+/// Source: derived; the pauses before it add up to the same.
+const LASTS: Duration = Duration::from_millis(500);
 
 /// Buffer of one shim's events, in bytes.
 ///
@@ -97,6 +109,25 @@ pub async fn ask(start_dir: &Path, request: &Request) -> io::Result<()> {
         .unwrap_or(Err(io::ErrorKind::TimedOut.into()))
 }
 
+/// Whether the shim of a start answers, and kills: then what does not end is not the shim.
+pub async fn is_killing(start_dir: &Path) -> bool {
+    let asking = async {
+        let stream = connect(start_dir).await?;
+        let (reader, mut writer) = stream.into_split();
+        writer.write_all(Request::Status.line().as_bytes()).await?;
+        let mut lines =
+            BufReader::with_capacity(BUFFER_BYTES, reader.take(EVENT_BYTES_MAX)).lines();
+        while let Some(line) = lines.next_line().await? {
+            if let Some(Event::Status(status)) = Event::parse(&line) {
+                return Ok(status.state == ShimState::Killing);
+            }
+        }
+        io::Result::Ok(false)
+    };
+    let answer = tokio::time::timeout(STATUS_WITHIN, asking).await;
+    matches!(answer, Ok(Ok(true)))
+}
+
 /// Kills the shim of a start, if its record says which process that is. Blocking, and short.
 pub fn kill_shim(start_dir: &Path) {
     let Ok(record) = RunRecord::load(start_dir) else {
@@ -111,10 +142,11 @@ pub fn kill_shim(start_dir: &Path) {
 }
 
 /// Kills what a dead shim left, until nothing is left. A shim that lives is killed too, or let be.
+/// `lasts` is called now and then while it does not end.
 ///
 /// # Errors
 /// When the directory cannot be read.
-pub async fn reclaim_all(start_dir: &Path, kill: bool) -> io::Result<()> {
+pub async fn reclaim_all(start_dir: &Path, kill: bool, lasts: impl Fn()) -> io::Result<()> {
     let mut pause = PAUSE;
     loop {
         let dir = start_dir.to_path_buf();
@@ -126,6 +158,9 @@ pub async fn reclaim_all(start_dir: &Path, kill: bool) -> io::Result<()> {
             Reclaim::Dying(_) => {}
         }
         tokio::time::sleep(pause).await;
+        if pause > LASTS {
+            lasts();
+        }
         // Source: derived; a process that hangs in the kernel may do so for hours.
         pause = (pause * 2).min(Duration::from_secs(5));
     }

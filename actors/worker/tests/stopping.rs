@@ -184,6 +184,75 @@ async fn a_frozen_shim_holds_nothing_up() {
     assert_eq!(left, 0);
 }
 
+/// A frozen group of the first version: its processes wait in the kernel and take no signal, not
+/// even the last one.
+struct Freezer(std::path::PathBuf);
+
+impl Freezer {
+    fn new() -> Option<Self> {
+        let name = format!("xce-test-{}", std::process::id());
+        let path = std::path::Path::new("/sys/fs/cgroup/freezer").join(name);
+        std::fs::create_dir(&path).ok().map(|()| Self(path))
+    }
+
+    fn set(&self, state: &str) {
+        std::fs::write(self.0.join("freezer.state"), state).unwrap();
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        self.set("THAWED");
+        // One that a failed test leaves is empty when its process is gone.
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_does_not_die_is_told_and_holds_its_run() {
+    let mut world = World::new().await;
+    let Some(freezer) = Freezer::new() else {
+        // Without such groups nothing here can be made to hang; the words have a test of their own.
+        return;
+    };
+    let mut settings = world.settings();
+    settings.kill_budget = xce_model::Millis(50);
+    world.start_worker_with(settings).await;
+    let controller = world.controller();
+    controller.joined(1).await;
+    let mut spec = batch(1, "exec sleep 1000");
+    spec.template.stop.grace = xce_model::Millis(20);
+    controller.want(run(1), Want::Start(Box::new(spec)));
+    controller.happened(run(1), "start", is_start).await;
+    let record = xce_shim::RunRecord::load(&world.state().join("runs/1-1")).unwrap();
+    let pid = record.job.pid;
+    std::fs::write(freezer.0.join("cgroup.procs"), pid.to_string()).unwrap();
+    freezer.set("FROZEN");
+    controller.want(
+        run(1),
+        Want::Stop {
+            cause: Cause::TermOwner,
+            drained: false,
+        },
+    );
+    let wanted = format!("{pid} (sleep) in state D, since ");
+    let is_told = |what: &Happened| match what {
+        Happened::StopHangs { text } => text.starts_with(&wanted),
+        _ => false,
+    };
+    controller.happened(run(1), "what hangs", is_told).await;
+    // Nobody knows whether it will ever end, so the run does not either, also not for the next worker.
+    world.kill_worker().await;
+    world.start_worker().await;
+    let controller = world.controller();
+    controller.joined(2).await;
+    let is_end = |what: &Happened| matches!(what, Happened::Ended { .. });
+    assert_eq!(controller.count(run(1), is_end), 0);
+    freezer.set("THAWED");
+    let exit = controller.ended(run(1)).await;
+    assert_eq!(exit.cause, Cause::TermOwner, "its shim has kept its exit");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_oldest_ended_runs_are_removed() {
     let mut world = World::new().await;
