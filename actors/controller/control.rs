@@ -51,7 +51,7 @@ pub struct Control {
     /// Who reads endpoints.
     pub readers: Readers,
     /// The journal of refusals.
-    pub refusals: Refusals,
+    pub refusals: Arc<Refusals>,
     /// Where the scheduler is told to look.
     pub scheduler: OnceLock<Address<scheduler::Message>>,
     /// Whether the scheduler has been told and has not looked yet.
@@ -174,6 +174,12 @@ impl Control {
         self.commit_decided("place", (placement.made_at, event), times, decided)
             .await
             .map(drop)
+    }
+
+    /// Whether no other controller can be the primary at this moment: answers and effects that need
+    /// no commit ask this first.
+    pub fn holds_lease(&self) -> bool {
+        self.wal.holds_lease()
     }
 
     /// Tells the scheduler to look; many tellings before it looks are one.

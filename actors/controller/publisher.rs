@@ -4,7 +4,7 @@
 //! told is a level ("look"), never an edge: many changes before an actor looks are one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 use xce_ledger::{Key as LedgerKey, View};
@@ -14,13 +14,14 @@ use xce_runtime::{Address, Context, Crash, Entity, Key};
 
 use crate::control::Control;
 use crate::reading::services_on;
-use crate::{host, job, service};
+use crate::{endpoints, host, job, service};
 
 /// Keys that were touched and not yet told; bounded by the number of objects.
 #[derive(Debug)]
 pub struct Touched {
     keys: Mutex<BTreeSet<LedgerKey>>,
-    publisher: OnceLock<Address<Message>>,
+    /// Of the present reign, or of the last one.
+    publisher: Mutex<Option<Address<Message>>>,
     lsn: watch::Sender<Lsn>,
 }
 
@@ -30,7 +31,7 @@ impl Touched {
         let (lsn, published) = watch::channel(0);
         let touched = Self {
             keys: Mutex::default(),
-            publisher: OnceLock::new(),
+            publisher: Mutex::default(),
             lsn,
         };
         (Arc::new(touched), published)
@@ -38,17 +39,40 @@ impl Touched {
 
     /// Takes keys in; called by the ledger after each publish.
     pub fn add(&self, view: &View, keys: &[LedgerKey]) {
-        if !keys.is_empty() {
+        let publisher = self
+            .publisher
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // A standby has none, and keeps nothing: the first publisher of a reign tells everybody.
+        if let Some(publisher) = publisher.as_ref().filter(|_| !keys.is_empty()) {
             let mut all = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
             let told = !all.is_empty();
             all.extend(keys.iter().cloned());
             drop(all);
-            if !told && let Some(publisher) = self.publisher.get() {
+            if !told {
                 // One that is down tells everybody when it starts.
                 let _ = publisher.cast(Message::Look);
             }
         }
+        drop(publisher);
         self.lsn.send_replace(view.lsn());
+    }
+
+    /// Tells this publisher from now on; one of an earlier reign hears nothing more.
+    fn tell_from_now_on(&self, publisher: Address<Message>) {
+        *self
+            .publisher
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(publisher);
+    }
+
+    /// The reign is over: nobody is told any more.
+    pub fn tell_nobody(&self) {
+        *self
+            .publisher
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = None;
+        drop(self.take());
     }
 
     fn take(&self) -> BTreeSet<LedgerKey> {
@@ -79,7 +103,7 @@ impl Entity for Publisher {
     async fn recover(&self, context: &Context<Message>) -> Result<(), Crash> {
         // The address first: what is touched before the keys are taken is told here with all else,
         // and what is touched later finds no keys and says so itself.
-        drop(self.touched.publisher.set(context.address().clone()));
+        self.touched.tell_from_now_on(context.address().clone());
         drop(self.touched.take());
         tell_everybody(&self.control);
         Ok(())
@@ -109,6 +133,7 @@ fn tell_everybody(control: &Arc<Control>) {
     }
     for service in view.services().values() {
         service::look(control, service.id);
+        endpoints::look(control, service.id);
     }
     let mut orders = Orders::new();
     for job in view.jobs().values().filter(|job| job.state.holds_host()) {
@@ -156,7 +181,13 @@ fn tell(control: &Arc<Control>, keys: BTreeSet<LedgerKey>) {
                 services.insert(id);
             }
             LedgerKey::Session(_) => {}
+            // Another priority may change what is placed next.
+            LedgerKey::Policy(..) => schedule = true,
         }
+    }
+    // Readers first: whoever sends work waits for these.
+    for id in &services {
+        endpoints::look(control, *id);
     }
     give(control, orders);
     for id in services {

@@ -73,10 +73,21 @@ pub async fn answer(control: &Arc<Control>, principal: &Principal, request: Requ
         Ask::Cluster(ask) => cluster::answer(&caller, ask).await,
         Ask::Plan(ask) => planning::answer(&caller, ask).await,
     };
+    let read = request.operation.is_none();
+    if read && !control.holds_lease() {
+        // Another controller may have committed more by now.
+        return Reply::Refused(not_primary());
+    }
     if let (Err(refusal), Some(change)) = (&answered, change) {
         refusals::keep(control, &principal.name, change, refusal);
     }
     answered.unwrap_or_else(Reply::Refused)
+}
+
+/// What is answered while another controller may be the primary.
+fn not_primary() -> Refusal {
+    let text = "this controller has not heard of the others for a while; another one may lead";
+    Refusal::new(RefusalKind::Unavailable, "not_primary", text)
 }
 
 /// Waits until the committed state is at least as new as a position.

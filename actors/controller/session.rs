@@ -10,13 +10,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use xce_link::{Connected, Frame, Inbox, Message as _, Peer, PeerKind};
 use xce_model::{Refusal, RefusalKind};
 use xce_runtime::{Context, Crash, Entity, Task, View};
-use xce_session::wire::{Ask, AskCluster, Reply, Request};
+use xce_session::endpoints_wire::EndpointsUsed;
+use xce_session::wire::{Ask, AskCluster, AskService, Reply, Request};
 use xce_session::worker_wire::FromWorker;
 
 use crate::connections::Connection;
 use crate::control::Control;
 use crate::sessions::SessionInfo;
-use crate::{host, requests, watch};
+use crate::{endpoints, host, requests, watch};
 
 /// Requests of one peer that are in work at once. Source: foundations section 3, 64 in flight
 /// saturate a connection.
@@ -112,6 +113,7 @@ impl Entity for Session {
         if let Some(host) = &state.host {
             self.control.connections.take(host, self.info.id);
         }
+        endpoints::closed(&self.control, self.info.id);
     }
 
     fn view(&self, state: &State) -> View {
@@ -162,6 +164,14 @@ impl Session {
                     drop(self.peer.refuse(request, &refusal));
                 }
             },
+            (PeerKind::Client | PeerKind::Apiserver, EndpointsUsed::KIND) => {
+                match frame.decode::<EndpointsUsed>() {
+                    Ok(used) => {
+                        endpoints::used(&self.control, self.info.id, request, used.generation);
+                    }
+                    Err(error) => self.protocol_error(&error.to_string()),
+                }
+            }
             (kind, number) => {
                 let who = crate::sessions::kind_word(kind);
                 self.protocol_error(&format!("a {who} sent a message of kind {number}"));
@@ -174,6 +184,39 @@ impl Session {
         self.peer.close(xce_link::CloseCode::Protocol, text);
     }
 
+    /// Begins to read endpoints, where that is what was asked; gives back any other request.
+    fn endpoints(&self, asked: Request, number: u64) -> Option<Request> {
+        let Ask::Service(AskService::Endpoints {
+            name,
+            watch,
+            acknowledges,
+        }) = asked.ask
+        else {
+            return Some(asked);
+        };
+        let (control, peer) = (Arc::clone(&self.control), self.peer.clone());
+        let asked_of = endpoints::Asked {
+            info: Arc::clone(&self.info),
+            peer: peer.clone(),
+            number,
+            name,
+            acknowledges,
+        };
+        Task::spawn(async move {
+            let opened = match requests::reach(&control, asked.at_least).await {
+                Ok(()) if watch => endpoints::open(&control, asked_of),
+                Ok(()) => endpoints::once(&control, &asked_of),
+                Err(refusal) => Err(refusal),
+            };
+            if let Err(refusal) = opened {
+                // A peer that is gone hears nothing.
+                drop(peer.refuse(number, &refusal));
+            }
+        })
+        .detach();
+        None
+    }
+
     /// Answers beside the actor, so that a slow answer holds up nothing else of this peer.
     fn request(
         &self,
@@ -182,6 +225,10 @@ impl Session {
         permit: OwnedSemaphorePermit,
         state: &mut State,
     ) {
+        let asked = match self.endpoints(asked, number) {
+            Some(asked) => asked,
+            None => return,
+        };
         if let Ask::Cluster(AskCluster::Watch(filter)) = asked.ask {
             state.watches.retain(|watch| !watch.is_finished());
             if state.watches.len() >= WATCHES_MAX {

@@ -52,6 +52,7 @@ impl SessionInfo {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone(),
+            reads: Vec::new(),
         }
     }
 

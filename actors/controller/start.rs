@@ -1,27 +1,21 @@
 //! Starts and stops a controller.
 
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
 
-use xce_ledger::{Anchor, ClockFact, Group, Ledger, Reader};
-use xce_link::{CloseCode, EndpointKeys, Identity, KeyRing, Listener, listen};
+use tokio::sync::watch;
+use xce_ledger::Ledger;
+use xce_link::{EndpointKeys, Identity, KeyRing, Listener, listen};
 use xce_model::Lsn;
-use xce_runtime::{Limits, Node, Policy, RealClock, Root, Shards, Task};
-use xce_wal::{Wal, WalConfig};
+use xce_runtime::Task;
+use xce_wal::WalConfig;
 
-use crate::connections::Connections;
-use crate::control::{Control, here};
-use crate::endpoints::Readers;
-use crate::publisher::{Publisher, Touched};
+use crate::door;
+use crate::peers::LinkPeers;
+use crate::publisher::Touched;
 use crate::refusals::Refusals;
-use crate::sessions::Sessions;
+use crate::reign::{self, House};
 use crate::settings::Settings;
-use crate::{door, janitor, log, publisher, scheduler};
-
-/// Longest wait for the tree to end. Source: derived; twice the bound of an entity's end.
-const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why a controller did not start; each names what to do.
 #[derive(Debug, thiserror::Error)]
@@ -45,8 +39,11 @@ pub enum StartError {
     #[error("actor tree")]
     Tree(#[from] xce_runtime::Refusal),
     /// The first write.
-    #[error("first write: {0}")]
-    FirstWrite(String),
+    #[error("first write")]
+    FirstWrite(#[source] xce_wal::PersistError),
+    /// The actors of the only controller.
+    #[error("actors: {0}")]
+    Reign(String),
     /// The machine's boot id.
     #[error("cannot read the boot id")]
     BootId(#[source] std::io::Error),
@@ -60,14 +57,15 @@ pub enum StartError {
 
 /// A running controller.
 pub struct Controller {
-    control: Arc<Control>,
-    root: Root,
+    house: Arc<House>,
     address: SocketAddr,
     door: Task,
-    closing: tokio::sync::watch::Sender<bool>,
+    rule: tokio::task::JoinHandle<String>,
+    closing: watch::Sender<bool>,
 }
 
-/// Starts a controller: recovers the ledger, starts the actors, and listens last.
+/// Starts a controller: recovers the ledger, and listens. One that is the only one of its cluster
+/// has started its actors by then; any other takes part in finding a primary.
 ///
 /// # Errors
 /// See [`StartError`].
@@ -80,52 +78,58 @@ pub async fn start(
         .trim()
         .to_owned();
     let identity = Identity::load(&settings.identity_dir)?;
-    let node = Node::new(Arc::new(RealClock), entropy()?);
     let (touched, published) = Touched::new();
     let told = Arc::clone(&touched);
     let ledger = Ledger::new(Box::new(move |view, keys| told.add(view, keys)));
     let reader = ledger.reader();
-    let wal = xce_wal::open(wal_config(&settings), ledger, on_fatal).await?;
+    let wal = xce_wal::open(wal_config(&settings, &identity), ledger, on_fatal).await?;
     let keys = EndpointKeys::load_or_create(&settings.state_dir)?;
     let ring = ring(&settings)?;
-    let anchor = anchor(&node, &wal, &reader, &boot_id).await?;
-    let root = Root::start(&node, Limits::ROOT).await?;
-    let parts = Parts {
+    let refusals = Refusals::start(&settings.state_dir).map_err(StartError::Refusals)?;
+    let house = Arc::new(House {
         settings,
-        node,
         wal,
         reader,
-        anchor,
         published,
-    };
-    let control = control(&root, parts)?;
-    start_actors(&root, &control, &touched)?;
+        touched,
+        boot_id,
+        refusals: Arc::new(refusals),
+        reign: watch::channel(None).0,
+    });
+    let (closing, closed) = watch::channel(false);
+    let mut rule = tokio::spawn(reign::rule(Arc::clone(&house), closed.clone()));
+    if house.wal.role().borrow().primary_term().is_some() {
+        // Nobody has to vote: whoever comes through the door finds the actors there.
+        let mut begun = house.reign.subscribe();
+        tokio::select! {
+            biased;
+            _ = begun.wait_for(Option::is_some) => {}
+            why = &mut rule => {
+                let why = why.unwrap_or_else(|error| error.to_string());
+                return Err(StartError::Reign(why));
+            }
+        }
+    }
     let link = xce_link::Settings::default();
-    let listener = listen(control.settings.listen, &identity, &link, &keys)?;
+    let listener = listen(house.settings.listen, &identity, &link, &keys)?;
     let address = listener.address();
-    let (closing, closed) = tokio::sync::watch::channel(false);
-    let door = Task::spawn(serve(
-        Arc::clone(&control),
-        Arc::new(ring),
-        listener,
-        closed,
-    ));
+    let door = Task::spawn(serve(Arc::clone(&house), Arc::new(ring), listener, closed));
     Ok(Controller {
-        control,
-        root,
+        house,
         address,
         door,
+        rule,
         closing,
     })
 }
 
 async fn serve(
-    control: Arc<Control>,
+    house: Arc<House>,
     ring: Arc<KeyRing>,
     listener: Listener,
-    mut closed: tokio::sync::watch::Receiver<bool>,
+    mut closed: watch::Receiver<bool>,
 ) {
-    let serving = door::serve(control, ring, listener);
+    let serving = door::serve(house, ring, listener);
     tokio::pin!(serving);
     tokio::select! {
         biased;
@@ -134,7 +138,11 @@ async fn serve(
     }
 }
 
-fn entropy() -> Result<u64, StartError> {
+/// Randomness for the backoffs of a tree.
+///
+/// # Errors
+/// The system gives none.
+pub fn entropy() -> Result<u64, StartError> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(|error| StartError::Entropy(error.to_string()))?;
     Ok(u64::from_le_bytes(bytes))
@@ -147,9 +155,12 @@ fn ring(settings: &Settings) -> Result<KeyRing, StartError> {
     Ok(KeyRing::load_or_create(&path, settings.cluster, entropy)?)
 }
 
-fn wal_config(settings: &Settings) -> WalConfig {
+fn wal_config(settings: &Settings, identity: &Identity) -> WalConfig {
     WalConfig {
         create: settings.create,
+        join: settings.join,
+        address: settings.advertise.clone(),
+        peers: Arc::new(LinkPeers::new(identity.clone())),
         snapshot_every_entries: settings.snapshot_every,
         snapshot_every_bytes: settings.snapshot_bytes,
         ..WalConfig::new(
@@ -160,93 +171,6 @@ fn wal_config(settings: &Settings) -> WalConfig {
     }
 }
 
-/// Ties cluster time to this machine's clocks, by a committed fact.
-async fn anchor(
-    node: &Node,
-    wal: &Wal<Ledger>,
-    reader: &Reader,
-    boot_id: &str,
-) -> Result<Anchor, StartError> {
-    let here = here(node, boot_id);
-    let at = reader.view().clock().resume(&here);
-    let fact = ClockFact::Anchored {
-        boot_id: here.boot_id.clone(),
-        boot_ms: here.boot_ms,
-        wall: here.wall,
-    };
-    let group = Group::new(at, here.wall, "start").with(fact);
-    let receipt = wal.persist(group.encode()).await;
-    receipt.map_err(|error| StartError::FirstWrite(error.to_string()))?;
-    Ok(Anchor {
-        at,
-        boot_id: here.boot_id,
-        boot_ms: here.boot_ms,
-        wall: here.wall,
-    })
-}
-
-struct Parts {
-    settings: Settings,
-    node: Arc<Node>,
-    wal: Wal<Ledger>,
-    reader: Reader,
-    anchor: Anchor,
-    published: tokio::sync::watch::Receiver<Lsn>,
-}
-
-fn control(root: &Root, parts: Parts) -> Result<Arc<Control>, StartError> {
-    let above = root.supervisor();
-    let term = parts.wal.status().term;
-    let refusals = Refusals::start(&parts.settings.state_dir).map_err(StartError::Refusals)?;
-    Ok(Arc::new(Control {
-        services: Shards::new(above, "service", Policy::ENTITY)?,
-        jobs: Shards::new(above, "job", Policy::ENTITY)?,
-        hosts: Shards::new(above, "host", Policy::ENTITY)?,
-        endpoints: Shards::new(above, "endpoints", Policy::ENTITY)?,
-        session_family: Shards::new(above, "session", Policy::TEMPORARY)?,
-        settings: parts.settings,
-        node: parts.node,
-        wal: parts.wal,
-        reader: parts.reader,
-        anchor: parts.anchor,
-        published: parts.published,
-        connections: Connections::default(),
-        sessions: Sessions::of_term(term),
-        readers: Readers::default(),
-        refusals,
-        scheduler: OnceLock::new(),
-        scheduler_told: AtomicBool::new(false),
-    }))
-}
-
-fn start_actors(
-    root: &Root,
-    control: &Arc<Control>,
-    touched: &Arc<Touched>,
-) -> Result<(), StartError> {
-    let above = root.supervisor();
-    let log = log::Log {
-        control: Arc::clone(control),
-    };
-    above.spawn(log::key(), None, log, Policy::WAL)?;
-    let plans = scheduler::Scheduler {
-        control: Arc::clone(control),
-    };
-    let address = above.spawn(scheduler::key(), None, plans, Policy::ENTITY)?;
-    // Set once: this function runs once a controller.
-    drop(control.scheduler.set(address));
-    let publisher = Publisher {
-        control: Arc::clone(control),
-        touched: Arc::clone(touched),
-    };
-    above.spawn(publisher::key(), None, publisher, Policy::ENTITY)?;
-    let janitor = janitor::Janitor {
-        control: Arc::clone(control),
-    };
-    above.spawn(janitor::key(), None, janitor, Policy::ENTITY)?;
-    Ok(())
-}
-
 impl Controller {
     /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
@@ -255,30 +179,47 @@ impl Controller {
 
     /// Last committed position.
     pub fn lsn(&self) -> Lsn {
-        self.control.view().lsn()
+        self.house.reader.lsn()
     }
 
-    /// Waits until the actor tree has ended; the text says why.
-    pub async fn ended(&self) -> String {
-        self.root
-            .ended()
-            .await
-            .unwrap_or_else(|| "the actor tree was stopped".to_owned())
+    /// Waits until it has ended by itself; the text says why.
+    pub async fn ended(&mut self) -> String {
+        let ended = (&mut self.rule).await;
+        ended.unwrap_or_else(|error| error.to_string())
     }
 
-    /// Stops in order: the door, the actors, the log.
+    /// Stops in order: the leadership, the door, the actors, the log.
     pub async fn stop(self) {
+        hand_over(&self.house).await;
         self.closing.send_replace(true);
-        for connection in self.control.connections.all() {
-            connection
-                .peer
-                .close(CloseCode::Shutdown, "the controller stops");
-        }
-        let stopped = tokio::time::timeout(STOP_WITHIN, self.root.shutdown()).await;
-        if stopped.is_err() {
-            tracing::warn!("actors did not end in time");
+        if !self.rule.is_finished() {
+            drop(self.rule.await);
         }
         drop(self.door);
-        self.control.wal.clone().close().await;
+        self.house.wal.clone().close().await;
+    }
+}
+
+/// Gives the leadership to another controller, if one can take it at once: the cluster does not have
+/// to miss this one first.
+async fn hand_over(house: &House) {
+    let Some(own) = house
+        .wal
+        .role()
+        .borrow()
+        .primary_term()
+        .map(|_| house.settings.node)
+    else {
+        return;
+    };
+    let members = house.wal.members();
+    let next = members
+        .iter()
+        .filter(|state| state.voter && state.member.node != own)
+        .max_by_key(|state| state.matched);
+    if let Some(next) = next
+        && let Err(error) = house.wal.transfer(next.member.node).await
+    {
+        tracing::warn!(%error, to = next.member.node, "the leadership was not handed over");
     }
 }

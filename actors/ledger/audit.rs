@@ -88,6 +88,17 @@ fn records(view: &View, findings: &mut Findings) {
             );
         }
     }
+    for (key, policy) in &view.policies {
+        if *key != policy.key() || policy.generation == 0 {
+            let text = format!(
+                "{} {} stands under {}",
+                policy.kind.word(),
+                policy.name,
+                key.1
+            );
+            findings.add("policy", text);
+        }
+    }
     findings.check("operations", view.operations.check());
 }
 
@@ -227,6 +238,12 @@ fn numbers(view: &View, findings: &mut Findings) {
     {
         findings.add("number", "an id is above the highest that was given");
     }
+    for (id, generation) in &view.endpoints {
+        if !view.services.contains_key(id) || *generation > view.lsn {
+            let text = format!("endpoints of service {id} have generation {generation}");
+            findings.add("endpoints", text);
+        }
+    }
 }
 
 /// The derived tables against ones that are built anew from the records.
@@ -282,6 +299,14 @@ fn derived(view: &View, findings: &mut Findings) {
     compare(
         is_index(&view.changes.sessions, sessions),
         "the change index of sessions",
+    );
+    let policies = view
+        .policies
+        .iter()
+        .map(|(key, policy)| (policy.changed, key.clone()));
+    compare(
+        is_index(&view.changes.policies, policies),
+        "the change index of policies",
     );
 }
 

@@ -10,11 +10,14 @@ use crate::arrays::ElementCounts;
 use crate::envelope::{self, DecodeError, Raw};
 use crate::intern::Specs;
 use crate::operations::Remembered;
+use crate::policies::PolicyRecord;
 use crate::rows::{
     ArrayV1, CountsV1, JobV1, MetaV1, OperationV1, ServiceV1, SpecNumber, SpecV1, TombstonesV1,
 };
 use crate::sessions::SessionRecord;
-use crate::snapshot::{ARRAY, HOST, JOB, META, OPERATION, SERVICE, SESSION, SPEC, TOMBSTONES};
+use crate::snapshot::{
+    ARRAY, HOST, JOB, META, OPERATION, POLICY, SERVICE, SESSION, SPEC, TOMBSTONES,
+};
 use crate::view::View;
 
 /// A view under construction.
@@ -66,6 +69,9 @@ impl<'a> Restore<'a> {
             }
             kind if kind == SERVICE.kind => {
                 let row: ServiceV1 = raw.read(&SERVICE)?;
+                if row.endpoints > 0 {
+                    self.view.endpoints.insert(row.id, row.endpoints);
+                }
                 let record = row.into_record(&self.specs).ok_or_else(no_spec)?;
                 let changed = record.changed;
                 let id = record.id;
@@ -90,6 +96,12 @@ impl<'a> Restore<'a> {
                 let (id, changed) = (row.id, row.changed);
                 self.view.sessions.insert(id, Arc::new(row));
                 self.view.changes.sessions.touch(None, changed, &id);
+            }
+            kind if kind == POLICY.kind => {
+                let row: PolicyRecord = raw.read(&POLICY)?;
+                let (key, changed) = (row.key(), row.changed);
+                self.view.changes.policies.touch(None, changed, &key);
+                self.view.policies.insert(key, Arc::new(row));
             }
             kind if kind == OPERATION.kind => self.add_operation(raw.read(&OPERATION)?),
             kind if kind == TOMBSTONES.kind => self.add_tombstones(raw.read(&TOMBSTONES)?),
@@ -130,6 +142,7 @@ impl<'a> Restore<'a> {
         view.changes.hosts.set_floor(row.floors.hosts);
         view.changes.services.set_floor(row.floors.services);
         view.changes.sessions.set_floor(row.floors.sessions);
+        view.changes.policies.set_floor(row.floors.policies);
         self.expected = Some(row.counts);
     }
 
@@ -172,6 +185,9 @@ impl<'a> Restore<'a> {
         for (lsn, id) in row.sessions {
             changes.sessions.add_tombstone(lsn, SessionId(id));
         }
+        for (lsn, kind, name) in row.policies {
+            changes.policies.add_tombstone(lsn, (kind, Arc::from(name)));
+        }
     }
 
     /// The view, when it has as many objects as the snapshot's head announced.
@@ -184,6 +200,7 @@ impl<'a> Restore<'a> {
             services: view.services.len() as u64,
             sessions: view.sessions.len() as u64,
             operations: view.operations.len() as u64,
+            policies: view.policies.len() as u64,
         };
         if self.expected == Some(found) {
             return Ok(view);

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use xce_model::spec::{JobSpec, ServiceSettings};
 use xce_model::{
-    ClusterTime, Exit, JobId, JobState, Lsn, Millis, OperationId, Run, ServiceId, Start, Version,
-    WallTime,
+    ClusterTime, Exit, JobId, JobState, Lsn, Millis, OperationId, Origin, Run, ServiceId, Start,
+    Version, WallTime,
 };
-use xce_replica::state::StopRequest;
+use xce_profile::PolicyKind;
+use xce_replica::state::{ProbeTrouble, RestartPermit, RestartWish, StopRequest};
 use xce_replica::{JobRecord, ServiceRef};
-use xce_service::facts::VersionReason;
+use xce_service::facts::{Times, VersionReason};
 use xce_service::state::{Backoff, Outcome, Pause, Rollout, ServiceEvent};
 use xce_service::{ServiceRecord, VersionRecord};
 
@@ -51,6 +52,7 @@ pub(crate) struct CountsV1 {
     pub services: u64,
     pub sessions: u64,
     pub operations: u64,
+    pub policies: u64,
 }
 
 /// A specification; its number is its place among these.
@@ -73,9 +75,15 @@ pub(crate) struct JobV1 {
     pub pid: u32,
     pub ready_since: Option<ClusterTime>,
     pub running_since: Option<ClusterTime>,
+    pub placed_at: Option<ClusterTime>,
+    pub stop_took: Option<Millis>,
     pub was_ready: bool,
     pub ready_longest: Millis,
     pub probe_text: String,
+    pub unrunnable: Vec<ProbeTrouble>,
+    pub restart_wish: Option<RestartWish>,
+    pub restart_permit: Option<RestartPermit>,
+    pub hanging: String,
     pub restarts: u32,
     pub stop: Option<StopRequest>,
     pub exit: Option<Exit>,
@@ -105,9 +113,15 @@ impl JobV1 {
             pid,
             ready_since,
             running_since,
+            placed_at,
+            stop_took,
             was_ready,
             ready_longest,
             probe_text,
+            unrunnable,
+            restart_wish,
+            restart_permit,
+            hanging,
             restarts,
             stop,
             exit,
@@ -134,9 +148,15 @@ impl JobV1 {
             pid,
             ready_since,
             running_since,
+            placed_at,
+            stop_took,
             was_ready,
             ready_longest,
             probe_text,
+            unrunnable,
+            restart_wish,
+            restart_permit,
+            hanging,
             restarts,
             stop,
             exit,
@@ -166,9 +186,15 @@ impl JobV1 {
             pid: self.pid,
             ready_since: self.ready_since,
             running_since: self.running_since,
+            placed_at: self.placed_at,
+            stop_took: self.stop_took,
             was_ready: self.was_ready,
             ready_longest: self.ready_longest,
             probe_text: self.probe_text,
+            unrunnable: self.unrunnable,
+            restart_wish: self.restart_wish,
+            restart_permit: self.restart_permit,
+            hanging: self.hanging,
             restarts: self.restarts,
             stop: self.stop,
             exit: self.exit,
@@ -267,6 +293,7 @@ pub(crate) struct ServiceV1 {
     pub desired: u32,
     pub scaled_by_operator: bool,
     pub settings: ServiceSettings,
+    pub settings_origins: Vec<Origin>,
     pub settings_generation: u32,
     pub versions: Vec<VersionV1>,
     pub rollout: Rollout,
@@ -277,6 +304,8 @@ pub(crate) struct ServiceV1 {
     pub events: Vec<ServiceEvent>,
     pub created: WallTime,
     pub changed: Lsn,
+    /// Position of the last change of its endpoints, which the ledger keeps beside the record.
+    pub endpoints: Lsn,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -284,6 +313,7 @@ pub(crate) struct VersionV1 {
     pub number: Version,
     pub root: Version,
     pub spec: SpecNumber,
+    pub origins: Vec<Origin>,
     pub author: String,
     pub time: WallTime,
     pub reason: VersionReason,
@@ -293,6 +323,7 @@ pub(crate) struct VersionV1 {
     pub limit_since: ClusterTime,
     pub proved: bool,
     pub backoff: Backoff,
+    pub times: Times,
 }
 
 impl ServiceV1 {
@@ -309,6 +340,7 @@ impl ServiceV1 {
             desired,
             scaled_by_operator,
             settings,
+            settings_origins,
             settings_generation,
             versions,
             rollout,
@@ -329,6 +361,7 @@ impl ServiceV1 {
             desired,
             scaled_by_operator,
             settings,
+            settings_origins,
             settings_generation,
             versions: versions
                 .into_iter()
@@ -345,6 +378,7 @@ impl ServiceV1 {
             events,
             created,
             changed,
+            endpoints: 0,
         }
     }
 
@@ -358,6 +392,7 @@ impl ServiceV1 {
             desired: self.desired,
             scaled_by_operator: self.scaled_by_operator,
             settings: self.settings,
+            settings_origins: self.settings_origins,
             settings_generation: self.settings_generation,
             versions: self
                 .versions
@@ -382,6 +417,7 @@ impl VersionV1 {
             number,
             root,
             spec: _,
+            origins,
             author,
             time,
             reason,
@@ -391,11 +427,13 @@ impl VersionV1 {
             limit_since,
             proved,
             backoff,
+            times,
         } = record;
         Self {
             number,
             root,
             spec: spec_number,
+            origins,
             author,
             time,
             reason,
@@ -405,6 +443,7 @@ impl VersionV1 {
             limit_since,
             proved,
             backoff,
+            times,
         }
     }
 
@@ -413,6 +452,7 @@ impl VersionV1 {
             number: self.number,
             root: self.root,
             spec: specs.get(self.spec as usize)?.clone(),
+            origins: self.origins,
             author: self.author,
             time: self.time,
             reason: self.reason,
@@ -422,6 +462,7 @@ impl VersionV1 {
             limit_since: self.limit_since,
             proved: self.proved,
             backoff: self.backoff,
+            times: self.times,
         })
     }
 }
@@ -447,4 +488,5 @@ pub(crate) struct TombstonesV1 {
     pub hosts: Vec<(Lsn, String)>,
     pub services: Vec<(Lsn, u64)>,
     pub sessions: Vec<(Lsn, u64)>,
+    pub policies: Vec<(Lsn, PolicyKind, String)>,
 }

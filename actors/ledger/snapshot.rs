@@ -1,7 +1,7 @@
 //! A view as records, in the order of keys, so that equal states give equal bytes.
 //!
 //! ```text
-//! meta, { spec, … service }*, { spec, … job }*, { spec, … array }*, host*, session*, operation*, tombstones
+//! meta, { spec, … service }*, { spec, … job }*, { spec, … array }*, host*, session*, policy*, operation*, tombstones
 //! ```
 //!
 //! A specification is written once, before the first record that uses it, whoever shares it in
@@ -18,6 +18,7 @@ use xce_model::{JobId, ServiceId, SessionId};
 
 use crate::envelope::{self, Shape};
 use crate::operations::Place;
+use crate::policies::PolicyKey;
 use crate::rows::{
     ArrayV1, CountsV1, JobV1, MetaV1, OperationV1, ServiceV1, SpecNumber, SpecV1, TombstonesV1,
 };
@@ -26,11 +27,12 @@ use crate::view::View;
 pub(crate) const META: Shape = shape(64, "snapshot head", 0x9151_b884);
 pub(crate) const SPEC: Shape = shape(65, "specification", 0x6797_d5b3);
 pub(crate) const SERVICE: Shape = shape(66, "service", 0x2ec2_c636);
-pub(crate) const JOB: Shape = shape(67, "job", 0xb475_d4cc);
+pub(crate) const JOB: Shape = shape(67, "job", 0xfcce_55f4);
 pub(crate) const ARRAY: Shape = shape(68, "array", 0xfeaa_b892);
 pub(crate) const HOST: Shape = shape(69, "host", 0xf531_0d60);
 pub(crate) const SESSION: Shape = shape(70, "session", 0x2d48_1b0a);
 pub(crate) const OPERATION: Shape = shape(71, "operation", 0x0ba8_3b0e);
+pub(crate) const POLICY: Shape = shape(73, "policy", 0);
 pub(crate) const TOMBSTONES: Shape = shape(72, "tombstones", 0xee6a_fefb);
 
 /// A kind in its first version.
@@ -56,6 +58,7 @@ enum Stage {
     Arrays(Option<u64>),
     Hosts(Option<Arc<str>>),
     Sessions(Option<SessionId>),
+    Policies(Option<PolicyKey>),
     Operations(Option<Place>),
     Tombstones,
     End,
@@ -136,7 +139,10 @@ impl SnapshotRecords {
                 Stage::Services(None)
             }
             Stage::Services(after) => next(&view.services, after, Stage::Services, |service| {
-                let row = ServiceV1::of(service, |spec| numbers.of(spec, ready));
+                let row = ServiceV1 {
+                    endpoints: view.endpoints_changed(service.id),
+                    ..ServiceV1::of(service, |spec| numbers.of(spec, ready))
+                };
                 ready.push_back(record(&SERVICE, &row));
             })
             .unwrap_or(Stage::Jobs(None)),
@@ -156,6 +162,10 @@ impl SnapshotRecords {
             .unwrap_or(Stage::Sessions(None)),
             Stage::Sessions(after) => next(&view.sessions, after, Stage::Sessions, |session| {
                 ready.push_back(record(&SESSION, &**session));
+            })
+            .unwrap_or(Stage::Policies(None)),
+            Stage::Policies(after) => next(&view.policies, after, Stage::Policies, |policy| {
+                ready.push_back(record(&POLICY, &**policy));
             })
             .unwrap_or(Stage::Operations(None)),
             Stage::Operations(after) => {
@@ -242,6 +252,7 @@ fn meta(view: &View) -> MetaV1 {
             services: view.services.len() as u64,
             sessions: view.sessions.len() as u64,
             operations: view.operations.len() as u64,
+            policies: view.policies.len() as u64,
         },
         floors: CountsV1 {
             jobs: changes.jobs.floor(),
@@ -250,6 +261,7 @@ fn meta(view: &View) -> MetaV1 {
             services: changes.services.floor(),
             sessions: changes.sessions.floor(),
             operations: 0,
+            policies: changes.policies.floor(),
         },
     }
 }
@@ -259,11 +271,15 @@ fn tombstones(view: &View) -> TombstonesV1 {
     let services = changes.services.tombstones().iter();
     let sessions = changes.sessions.tombstones().iter();
     let hosts = changes.hosts.tombstones().iter();
+    let policies = changes.policies.tombstones().iter();
     TombstonesV1 {
         jobs: changes.jobs.tombstones().iter().copied().collect(),
         arrays: changes.arrays.tombstones().iter().copied().collect(),
         hosts: hosts.map(|(lsn, name)| (*lsn, name.to_string())).collect(),
         services: services.map(|(lsn, id)| (*lsn, id.0)).collect(),
         sessions: sessions.map(|(lsn, id)| (*lsn, id.0)).collect(),
+        policies: policies
+            .map(|(lsn, (kind, name))| (*lsn, *kind, name.to_string()))
+            .collect(),
     }
 }

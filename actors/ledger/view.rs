@@ -10,6 +10,7 @@ use xce_host::HostRecord;
 use xce_model::{
     Bytes, ClusterTime, JobId, Lsn, MilliCpu, OperationId, ServiceId, SessionId, Version,
 };
+use xce_profile::PolicyKind;
 use xce_replica::JobRecord;
 use xce_service::{Replicas, Roster, ServiceRecord};
 
@@ -18,6 +19,7 @@ use crate::changes::Changes;
 use crate::clock::ClusterClock;
 use crate::group::{Answer, Operation};
 use crate::operations::{Known, Operations};
+use crate::policies::{PolicyKey, PolicyRecord};
 use crate::sessions::SessionRecord;
 use crate::usage::Usage;
 
@@ -34,6 +36,8 @@ pub enum Key {
     Service(ServiceId),
     /// A session.
     Session(SessionId),
+    /// A profile, a project or a queue.
+    Policy(PolicyKind, Arc<str>),
 }
 
 /// How many pending jobs ask for how much; its smallest keys tell when no host has room for any.
@@ -58,6 +62,8 @@ pub struct ChangeIndex {
     pub services: Changes<ServiceId>,
     /// Of sessions.
     pub sessions: Changes<SessionId>,
+    /// Of policies.
+    pub policies: Changes<PolicyKey>,
 }
 
 /// The ledger at one position.
@@ -77,6 +83,7 @@ pub struct View {
     pub(crate) hosts: OrdMap<Arc<str>, Arc<HostRecord>>,
     pub(crate) services: OrdMap<ServiceId, Arc<ServiceRecord>>,
     pub(crate) sessions: OrdMap<SessionId, Arc<SessionRecord>>,
+    pub(crate) policies: OrdMap<PolicyKey, Arc<PolicyRecord>>,
     pub(crate) operations: Operations,
     pub(crate) changes: ChangeIndex,
     /// Positions of the last change of each service's endpoints.
@@ -149,6 +156,17 @@ impl View {
         self.hosts.get(name)
     }
 
+    /// Whether a host that is closed by its own fault takes a job now, to try it: none is there for
+    /// that yet.
+    pub fn takes_trial(&self, host: &HostRecord, now: ClusterTime) -> bool {
+        let is_there = |id: &JobId| {
+            let job = self.jobs.get(id);
+            job.is_some_and(|job| host.is_trial(job.placed_at))
+        };
+        let usage = self.usage(&host.inventory.name);
+        host.takes_trial(now) && !usage.is_some_and(|usage| usage.jobs.iter().any(is_there))
+    }
+
     /// What is held of a host; absent when nothing is.
     pub fn usage(&self, host: &str) -> Option<&Usage> {
         self.usage.get(host)
@@ -191,16 +209,19 @@ impl View {
             .flat_map(Roster::live)
     }
 
-    /// How many replicas of a service's version hold a host.
+    /// How many replicas of a service's version, or of a copy of it, hold a host.
     pub fn replicas_on(&self, host: &str, service: ServiceId, version: Version) -> u32 {
         let Some(usage) = self.usage.get(host) else {
             return 0;
         };
+        let record = self.service(service);
+        let root = |version| record.map_or(version, |record| record.root_of(version));
+        let making = root(version);
         let replicas = usage
             .jobs
             .iter()
             .filter_map(|id| self.jobs.get(id)?.service)
-            .filter(|replica| replica.service == service && replica.version == version);
+            .filter(|replica| replica.service == service && root(replica.version) == making);
         u32::try_from(replicas.count()).unwrap_or(u32::MAX)
     }
 
@@ -212,6 +233,16 @@ impl View {
     /// One session.
     pub fn session(&self, id: SessionId) -> Option<&Arc<SessionRecord>> {
         self.sessions.get(&id)
+    }
+
+    /// Profiles, projects and queues that somebody defined, by kind and name.
+    pub fn policies(&self) -> &OrdMap<PolicyKey, Arc<PolicyRecord>> {
+        &self.policies
+    }
+
+    /// One policy.
+    pub fn policy(&self, kind: PolicyKind, name: &str) -> Option<&Arc<PolicyRecord>> {
+        self.policies.get(&(kind, Arc::from(name)))
     }
 
     /// Queues with the jobs that wait in them, in the order of submission. An entry whose element is
@@ -250,10 +281,13 @@ impl View {
         let hosts = self.hosts.keys().map(|name| Key::Host(name.clone()));
         let services = self.services.keys().map(|id| Key::Service(*id));
         let sessions = self.sessions.keys().map(|id| Key::Session(*id));
+        let policies = self.policies.keys();
+        let policies = policies.map(|(kind, name)| Key::Policy(*kind, name.clone()));
         jobs.chain(arrays)
             .chain(hosts)
             .chain(services)
             .chain(sessions)
+            .chain(policies)
     }
 
     /// Operations that are remembered.

@@ -1,5 +1,6 @@
 //! Tables, scenarios and properties of a service's rules.
 
+mod cases;
 mod endpoints;
 mod properties;
 mod replacing;

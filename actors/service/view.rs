@@ -1,8 +1,12 @@
 //! What users and programs see of a service; goes over the wire and becomes JSON as it is.
 
 mod build;
+mod endpoints;
 
 pub use build::view;
+pub use endpoints::{
+    CHANGE_ROWS_MAX, EndpointKey, EndpointSet, EndpointsChange, endpoint_state, endpoints_of,
+};
 
 use xce_model::{ClusterTime, JobId, JobState, Lsn, Run, ServiceId, Version};
 
@@ -250,6 +254,10 @@ pub struct EndpointView {
     pub job: JobId,
     /// State.
     pub state: EndpointState,
+    /// Version of the replica.
+    pub version: Version,
+    /// Name of its host.
+    pub host: String,
 }
 
 /// A version as shown.

@@ -1,5 +1,7 @@
 //! Numbers of the message kinds on the wire, in one place.
 
+use crate::endpoints_wire::{EndpointsPush, EndpointsUsed};
+use crate::peer_wire::{PeerCall, PeerReply};
 use crate::wire::{Changes, Reply, Request};
 use crate::worker_wire::{FromWorker, ToWorker};
 
@@ -7,6 +9,10 @@ xce_link::messages! {
     Request = 16 v 1;
     Reply = 17 v 1;
     Changes = 18 v 1;
+    EndpointsPush = 19 v 1;
+    EndpointsUsed = 20 v 1;
     FromWorker = 32 v 1;
     ToWorker = 33 v 1;
+    PeerCall = 48 v 1;
+    PeerReply = 49 v 1;
 }

@@ -7,6 +7,7 @@ pub mod endpoints_wire;
 pub mod journal_wire;
 pub mod history;
 pub mod kinds;
+pub mod peer_wire;
 pub mod plan;
 pub mod wire;
 pub mod worker_wire;

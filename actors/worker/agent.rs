@@ -134,6 +134,7 @@ struct AgentView<'a> {
     spool_committed: u64,
     spool_waiting: usize,
     spool_bytes: u64,
+    disk_full: bool,
     last_error: &'a str,
 }
 
@@ -175,6 +176,7 @@ impl HostAgent {
             0,
             &FromWorker::Beat(Beat {
                 number: state.beats,
+                disk_full: self.station.disk.is_full(),
             }),
         );
     }
@@ -423,6 +425,7 @@ impl Entity for HostAgent {
             spool_committed: spool.committed(),
             spool_waiting: spool.waiting(),
             spool_bytes: spool.file_bytes(),
+            disk_full: self.station.disk.is_full(),
             last_error: &state.last_error,
         })
     }

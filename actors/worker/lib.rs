@@ -29,6 +29,7 @@ use xce_runtime::{
 };
 
 pub mod agent;
+pub mod disk;
 pub mod environment;
 pub mod inventory;
 pub mod keeper;

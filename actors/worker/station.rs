@@ -12,6 +12,7 @@ use xce_model::{Cause, Start, WallTime};
 use xce_replica::wire::{Happened, ReportsCommitted, RunId};
 use xce_runtime::{Address, Clock};
 
+use crate::disk::Disk;
 use crate::run::RunMessage;
 use crate::settings::Settings;
 use crate::spool::{Mark, Spool, is_end};
@@ -40,6 +41,8 @@ pub struct Station {
     pub roster: Roster,
     /// Runs that have ended and whose directory is kept.
     pub ended: EndedRuns,
+    /// Whether the disk of the state directory has room.
+    pub disk: Disk,
     /// Runs that wait for their turn to restart.
     pub turns: Turns,
     /// Bounds launches.
@@ -73,6 +76,7 @@ impl Station {
             spool: SpoolDesk::new(spool),
             roster: Roster::default(),
             ended: EndedRuns::default(),
+            disk: Disk::default(),
             turns: Turns::default(),
             launches: Arc::new(Semaphore::new(LAUNCHES_MAX)),
             resynced: AtomicBool::new(false),

@@ -83,7 +83,9 @@ async fn show_tree(
     };
     match global.output {
         Form::Table | Form::Wide => print::text(&tree(&actors, &Look::of(global.output))),
-        Form::Json | Form::Yaml | Form::Name => print::list(global.output, &actors),
+        Form::Json | Form::Yaml | Form::Name | Form::Plain | Form::Dns => {
+            print::list(global.output, &actors)
+        }
     }
 }
 
@@ -100,7 +102,7 @@ async fn show(key: String, global: &Global, connection: &mut Connection) -> Resu
     print::text(&match global.output {
         Form::Json => print::json(&value)?,
         Form::Table | Form::Wide | Form::Yaml => print::yaml(&value)?,
-        Form::Name => format!("{}\n", print::visible(&key)),
+        Form::Name | Form::Plain | Form::Dns => format!("{}\n", print::visible(&key)),
     })
 }
 

@@ -7,7 +7,7 @@ use xce_model::{Millis, OperationId};
 
 use super::connection::Connection;
 use super::failure::{EXIT_CODES, Failure};
-use super::{actors, cluster, hosts, jobs, journal, operation, services, sessions, validate, watch};
+use super::{actors, cluster, hosts, jobs, journal, operation, rollout, services, sessions, validate, watch};
 
 /// Runs jobs and services on a cluster.
 #[derive(Debug, Parser)]
@@ -94,6 +94,9 @@ pub enum Noun {
     /// Long-running services and their replicas.
     #[command(subcommand, visible_aliases = ["service", "svc", "s"])]
     Services(services::Verb),
+    /// How far the rollout of a service is, and the verbs around it.
+    #[command(subcommand, visible_alias = "ro")]
+    Rollout(rollout::Verb),
     /// Batch jobs and the replicas of services.
     #[command(subcommand, visible_aliases = ["job", "j"])]
     Jobs(jobs::Verb),
@@ -168,6 +171,21 @@ impl ChangeOptions {
     pub fn operation(&self, connection: &Connection) -> Result<OperationId, Failure> {
         match &self.token {
             Some(token) => Ok(operation::of_token(&connection.principal(), token)),
+            None => operation::random(),
+        }
+    }
+
+    /// The operation of a second change that belongs to this one.
+    ///
+    /// # Errors
+    /// As [`ChangeOptions::operation`].
+    pub fn second_operation(&self, connection: &Connection) -> Result<OperationId, Failure> {
+        match &self.token {
+            // No token of its own is as long.
+            Some(token) => {
+                let second = format!("{token}/{}", "2".repeat(TOKEN_BYTES_MAX));
+                Ok(operation::of_token(&connection.principal(), &second))
+            }
             None => operation::random(),
         }
     }

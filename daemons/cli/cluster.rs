@@ -44,7 +44,13 @@ pub async fn audit(global: &Global, connection: &mut Connection) -> Result<(), F
         Form::Table | Form::Wide if findings.is_empty() => {
             print::text("the ledger keeps all its invariants\n")?;
         }
-        Form::Table | Form::Wide | Form::Json | Form::Yaml | Form::Name => {
+        Form::Table
+        | Form::Wide
+        | Form::Json
+        | Form::Yaml
+        | Form::Name
+        | Form::Plain
+        | Form::Dns => {
             print::lines(global.output, &findings)?;
         }
     }

@@ -20,10 +20,14 @@ mod wait;
 mod actors;
 mod cluster;
 mod endpoints;
+mod events;
+mod history;
 mod hosts;
 mod jobs;
 mod journal;
 mod logs;
+mod plan;
+mod rollout;
 mod services;
 mod services_shown;
 mod sessions;
@@ -97,6 +101,7 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
 async fn dispatch(noun: Noun, global: &Global, connection: &mut Connection) -> Result<(), Failure> {
     match noun {
         Noun::Services(verb) => services::run(verb, global, connection).await,
+        Noun::Rollout(verb) => rollout::run(verb, global, connection).await,
         Noun::Jobs(verb) => jobs::run(verb, global, connection).await,
         Noun::Hosts(verb) => hosts::run(verb, global, connection).await,
         Noun::Actors(verb) => actors::run(verb, global, connection).await,

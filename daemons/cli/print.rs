@@ -115,7 +115,7 @@ pub fn show<T: Row>(
         Form::Table | Form::Wide => table(&Look::of(form)),
         Form::Json => json(row)?,
         Form::Yaml => yaml(row)?,
-        Form::Name => format!("{}\n", visible(&row.name())),
+        Form::Name | Form::Plain | Form::Dns => format!("{}\n", visible(&row.name())),
     })
 }
 
@@ -129,8 +129,10 @@ pub fn accepted(form: Form, change: &Accepted, name: &str) -> Result<(), Failure
         Form::Table | Form::Wide => format!("{}\n", visible(&change.text)),
         Form::Json => json(change)?,
         Form::Yaml => yaml(change)?,
-        Form::Name if change.ids.is_empty() => format!("{}\n", visible(name)),
-        Form::Name => change
+        Form::Name | Form::Plain | Form::Dns if change.ids.is_empty() => {
+            format!("{}\n", visible(name))
+        }
+        Form::Name | Form::Plain | Form::Dns => change
             .ids
             .iter()
             .map(|id| format!("{}\n", visible(id)))
@@ -144,7 +146,7 @@ pub fn accepted(form: Form, change: &Accepted, name: &str) -> Result<(), Failure
 /// As [`list`].
 pub fn lines(form: Form, lines: &[String]) -> Result<(), Failure> {
     text(&match form {
-        Form::Table | Form::Wide | Form::Name => lines
+        Form::Table | Form::Wide | Form::Name | Form::Plain | Form::Dns => lines
             .iter()
             .map(|line| format!("{}\n", visible(line)))
             .collect(),
@@ -165,7 +167,7 @@ pub fn list_text<T: Row>(form: Form, rows: &[T], look: &Look) -> Result<String, 
         }
         Form::Json => json(&rows),
         Form::Yaml => yaml(&rows),
-        Form::Name => Ok(rows
+        Form::Name | Form::Plain | Form::Dns => Ok(rows
             .iter()
             .map(|row| format!("{}\n", visible(&row.name())))
             .collect()),

@@ -1,7 +1,5 @@
 //! `services`: create, look at, scale, kill, update, delete.
 
-use std::io::Read;
-
 use clap::{Args, Subcommand};
 use xce_config::service_file::{Context, resolve};
 use xce_model::JobId;
@@ -12,8 +10,10 @@ use xce_session::wire::{Ask, AskService, ServiceName};
 use super::arguments::{ChangeOptions, Global, WatchOption};
 use super::connection::Connection;
 use super::failure::Failure;
-use super::services_shown::{all_events, endpoints, explain, list, show, with_proposal};
-use super::{account, print, wait};
+use super::plan::PlanOption;
+use super::services_shown::{explain, fetch, list, show, with_proposal};
+use super::source::SourceFile;
+use super::{account, endpoints, events, history, plan, print, validate, wait};
 
 /// What is done with services.
 #[derive(Debug, Subcommand)]
@@ -24,6 +24,8 @@ pub enum Verb {
     /// Changing.
     #[command(flatten)]
     Change(ChangeVerb),
+    /// Check service files, without a cluster: print every fault, and what is doubtful.
+    Validate(validate::Options),
 }
 
 /// How services are looked at.
@@ -52,21 +54,23 @@ pub enum ReadVerb {
         /// Its name.
         name: String,
     },
-    /// List where clients reach it; `-o name` gives `host:port` lines.
-    Endpoints {
-        /// Its name.
-        name: String,
-        /// Printing again.
-        #[command(flatten)]
-        watch: WatchOption,
-    },
+    /// List where clients reach it, and keep others up to date; `-o plain` gives `host:port` lines,
+    /// `-o dns` lines of a zone.
+    Endpoints(endpoints::Reading),
     /// List its last events.
-    Events {
-        /// Its name.
-        name: String,
-        /// Printing again.
+    Events(events::Events),
+    /// List its versions, or print what one of them runs.
+    History(history::History),
+    /// Print what creating or updating it from a file would do; writes nothing.
+    ///
+    /// Exit code 0 when it would be carried out, 1 when it would come to a halt.
+    Plan {
+        /// The service.
         #[command(flatten)]
-        watch: WatchOption,
+        source: SourceFile,
+        /// The file's count wins over an operator's.
+        #[arg(long)]
+        take_count: bool,
     },
 }
 
@@ -85,6 +89,9 @@ pub enum ChangeVerb {
         /// A replica, by its job, that goes first when it shrinks; may be repeated.
         #[arg(long, value_name = "JOB")]
         remove: Vec<JobId>,
+        /// Planning.
+        #[command(flatten)]
+        plan: PlanOption,
         /// Token and waiting.
         #[command(flatten)]
         change: ChangeOptions,
@@ -110,22 +117,16 @@ pub enum ChangeVerb {
         /// The file's count wins over an operator's.
         #[arg(long)]
         take_count: bool,
+        /// Planning.
+        #[command(flatten)]
+        plan: PlanOption,
     },
     /// Freeze the mix of versions.
     Pause(NamedChange),
     /// Let a paused, stuck or crashing service go on.
     Resume(NamedChange),
     /// Go back to an earlier version, as a new version.
-    Rollback {
-        /// Its name.
-        name: String,
-        /// Version to copy [default: the last completed other than the current].
-        #[arg(long, value_name = "VERSION")]
-        to: Option<u32>,
-        /// Token and waiting.
-        #[command(flatten)]
-        change: ChangeOptions,
-    },
+    Rollback(Rollback),
     /// Replace all replicas by new ones of the same template.
     Restart(NamedChange),
 }
@@ -133,8 +134,28 @@ pub enum ChangeVerb {
 /// A change by a file.
 #[derive(Debug, Args)]
 pub struct FileChange {
-    /// Service file; `-` reads it from stdin.
-    pub file: String,
+    /// The service.
+    #[command(flatten)]
+    pub source: SourceFile,
+    /// Token and waiting.
+    #[command(flatten)]
+    pub change: ChangeOptions,
+}
+
+/// Going back to an earlier version.
+#[derive(Debug, Args)]
+pub struct Rollback {
+    /// Name of the service.
+    pub name: String,
+    /// Version to copy [default: the last completed other than the current].
+    #[arg(long, value_name = "VERSION")]
+    pub to: Option<u32>,
+    /// Let a paused service go on as well, so that the rollback starts at once.
+    #[arg(long, conflicts_with = "plan")]
+    pub resume: bool,
+    /// Planning.
+    #[command(flatten)]
+    pub plan: PlanOption,
     /// Token and waiting.
     #[command(flatten)]
     pub change: ChangeOptions,
@@ -145,6 +166,9 @@ pub struct FileChange {
 pub struct NamedChange {
     /// Its name.
     pub name: String,
+    /// Planning.
+    #[command(flatten)]
+    pub plan: PlanOption,
     /// Token and waiting.
     #[command(flatten)]
     pub change: ChangeOptions,
@@ -161,6 +185,7 @@ pub async fn run(verb: Verb, global: &Global, connection: &mut Connection) -> Re
             let change = change_of(verb, global)?;
             carry_out(change, global, connection).await
         }
+        Verb::Validate(options) => validate::run(&options, global),
     }
 }
 
@@ -172,8 +197,13 @@ async fn read(verb: ReadVerb, global: &Global, connection: &mut Connection) -> R
         } => list(all_projects, watch, global, connection).await,
         ReadVerb::Show { name, watch } => show(&name, watch, global, connection).await,
         ReadVerb::Explain { name } => explain(&name, global, connection).await,
-        ReadVerb::Endpoints { name, watch } => endpoints(&name, watch, global, connection).await,
-        ReadVerb::Events { name, watch } => all_events(&name, watch, global, connection).await,
+        ReadVerb::Endpoints(reading) => endpoints::run(reading, global, connection).await,
+        ReadVerb::Events(asked) => events::run(&asked, global, connection).await,
+        ReadVerb::History(asked) => history::run(&asked, global, connection).await,
+        ReadVerb::Plan { source, take_count } => {
+            let ask = create_or_update(&source, take_count, global, connection).await?;
+            plan::run(ask, global, connection).await
+        }
     }
 }
 
@@ -184,24 +214,35 @@ fn change_of(verb: ChangeVerb, global: &Global) -> Result<Change, Failure> {
     };
     let simple = |named: NamedChange, ask: fn(ServiceName) -> AskService| {
         let name = service(named.name);
-        Change::new(ask(name.clone()), name, named.change)
+        Change {
+            plan: named.plan.plan,
+            ..Change::new(ask(name.clone()), name, named.change)
+        }
     };
     Ok(match verb {
         ChangeVerb::Create(file) => {
-            let mut spec = read_file(&file.file, global)?;
+            let mut spec = read_file(&file.source, global)?;
             spec.replicas.get_or_insert(xce_config::defaults::REPLICAS);
             let name = name_of(&spec);
             Change::new(AskService::Create(Box::new(spec)), name, file.change)
         }
-        ChangeVerb::Update { file, take_count } => {
-            let spec = Box::new(read_file(&file.file, global)?);
+        ChangeVerb::Update {
+            file,
+            take_count,
+            plan,
+        } => {
+            let spec = Box::new(read_file(&file.source, global)?);
             let name = name_of(&spec);
-            Change::new(AskService::Update { spec, take_count }, name, file.change)
+            Change {
+                plan: plan.plan,
+                ..Change::new(AskService::Update { spec, take_count }, name, file.change)
+            }
         }
         ChangeVerb::Scale {
             name,
             replicas,
             remove,
+            plan,
             change,
         } => {
             let name = service(name);
@@ -210,7 +251,10 @@ fn change_of(verb: ChangeVerb, global: &Global) -> Result<Change, Failure> {
                 desired: replicas,
                 remove,
             };
-            Change::new(ask, name, change)
+            Change {
+                plan: plan.plan,
+                ..Change::new(ask, name, change)
+            }
         }
         ChangeVerb::Kill {
             name,
@@ -224,13 +268,17 @@ fn change_of(verb: ChangeVerb, global: &Global) -> Result<Change, Failure> {
             };
             Change::new(ask, name, change)
         }
-        ChangeVerb::Rollback { name, to, change } => {
-            let name = service(name);
+        ChangeVerb::Rollback(asked) => {
+            let name = service(asked.name);
             let ask = AskService::Rollback {
                 name: name.clone(),
-                to,
+                to: asked.to,
             };
-            Change::new(ask, name, change)
+            Change {
+                plan: asked.plan.plan,
+                resume: asked.resume,
+                ..Change::new(ask, name, asked.change)
+            }
         }
         ChangeVerb::Delete(named) => Change {
             gone: true,
@@ -256,6 +304,10 @@ struct Change {
     options: ChangeOptions,
     /// Whether the service is to be gone, else steady.
     gone: bool,
+    /// Whether it is resumed afterwards.
+    resume: bool,
+    /// Whether it is only planned.
+    plan: bool,
 }
 
 impl Change {
@@ -265,6 +317,8 @@ impl Change {
             service,
             options,
             gone: false,
+            resume: false,
+            plan: false,
         }
     }
 }
@@ -279,47 +333,71 @@ async fn carry_out(
         service,
         options,
         gone,
+        resume,
+        plan,
     } = change;
     let ServiceName { project, name } = &service;
+    if plan {
+        let names_version = matches!(&ask, AskService::Rollback { to: Some(_), .. });
+        return match plan::run(ask, global, connection).await {
+            Err(failure) if failure.is_not_found() && !names_version => {
+                Err(with_proposal(failure, project, name, connection).await)
+            }
+            outcome => outcome,
+        };
+    }
     let operation = options.operation(connection)?;
-    let accepted = match connection.change(Ask::Service(ask), operation).await {
+    let mut accepted = match connection.change(Ask::Service(ask), operation).await {
         Ok(accepted) => accepted,
         Err(failure) if failure.is_not_found() => {
             return Err(with_proposal(failure, project, name, connection).await);
         }
         Err(failure) => return Err(failure),
     };
+    if resume {
+        let operation = options.second_operation(connection)?;
+        let ask = Ask::Service(AskService::Resume(service.clone()));
+        let resumed = connection.change(ask, operation).await?;
+        accepted.lsn = accepted.lsn.max(resumed.lsn);
+        accepted.text = format!("{}; {}", accepted.text, resumed.text);
+    }
+    if gone && options.wait.wait {
+        // Said when it is so; what is waited for goes to stderr meanwhile.
+        wait::deleted(connection, project, name, options.wait).await?;
+        accepted.text = format!("service {name} is deleted");
+        return print::accepted(global.output, &accepted, name);
+    }
     print::accepted(global.output, &accepted, name)?;
     if gone {
-        wait::deleted(connection, project, name, options.wait).await
-    } else {
-        wait::steady(connection, project, name, options.wait).await
+        return Ok(());
+    }
+    wait::steady(connection, project, name, options.wait).await
+}
+
+/// The request that makes a service be as a file says.
+async fn create_or_update(
+    source: &SourceFile,
+    take_count: bool,
+    global: &Global,
+    connection: &mut Connection,
+) -> Result<AskService, Failure> {
+    let mut spec = Box::new(read_file(source, global)?);
+    match fetch(connection, &spec.project, &spec.name).await {
+        Ok(_) => Ok(AskService::Update { spec, take_count }),
+        Err(failure) if failure.is_not_found() => {
+            spec.replicas.get_or_insert(xce_config::defaults::REPLICAS);
+            Ok(AskService::Create(spec))
+        }
+        Err(failure) => Err(failure),
     }
 }
 
-fn read_file(path: &str, global: &Global) -> Result<ServiceSpec, Failure> {
-    let text = if path == "-" {
-        let mut text = String::new();
-        // One byte more than is allowed, so that a larger text is noticed and never read whole.
-        let most = xce_config::document::TEXT_BYTES_MAX as u64 + 1;
-        std::io::stdin()
-            .lock()
-            .take(most)
-            .read_to_string(&mut text)
-            .map(|_| text)
-    } else {
-        let most = xce_config::document::TEXT_BYTES_MAX as u64 + 1;
-        std::fs::File::open(path).and_then(|file| {
-            let mut text = String::new();
-            file.take(most).read_to_string(&mut text).map(|_| text)
-        })
-    };
-    let shown = if path == "-" { "stdin" } else { path };
-    let text = text.map_err(|error| Failure::Usage(format!("{shown} cannot be read: {error}")))?;
+fn read_file(source: &SourceFile, global: &Global) -> Result<ServiceSpec, Failure> {
+    let text = source.read()?;
     let context = Context {
         project: global.project.as_deref(),
         account: account::caller()?,
         find_account: &account::find,
     };
-    resolve(shown, &text, &context).map_err(|faults| Failure::Usage(faults.to_string()))
+    resolve(&text.document(), &context).map_err(|faults| Failure::Usage(faults.to_string()))
 }

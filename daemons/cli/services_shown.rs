@@ -3,10 +3,10 @@
 use xce_service::view::ServiceView;
 use xce_session::wire::{Ask, AskService, Reply, ServiceName, WatchFilter};
 
-use super::arguments::{Form, Global, WatchOption};
+use super::arguments::{Global, WatchOption};
 use super::connection::{Connection, kind_of};
 use super::failure::{Failure, unexpected};
-use super::present::service::{details, events};
+use super::present::service::details;
 use super::print::{self, Look};
 use super::watch;
 
@@ -35,7 +35,11 @@ pub async fn fetch(
     }
 }
 
-async fn fetch_or_propose(
+/// As [`fetch`]; where there is none, its name may have been meant otherwise.
+///
+/// # Errors
+/// As [`fetch`].
+pub async fn fetch_or_propose(
     connection: &mut Connection,
     project: &str,
     name: &str,
@@ -147,55 +151,6 @@ pub async fn show(
     each(name, watching, global, connection, |service, _look| {
         print::show(global.output, service, |look| details(service, look))
     })
-    .await
-}
-
-/// Prints where clients reach a service.
-///
-/// # Errors
-/// See [`Failure`].
-pub async fn endpoints(
-    name: &str,
-    watching: WatchOption,
-    global: &Global,
-    connection: &mut Connection,
-) -> Result<(), Failure> {
-    each(name, watching, global, connection, |service, _look| {
-        print::list(global.output, &service.endpoints)
-    })
-    .await
-}
-
-/// Prints all events that are kept of a service.
-///
-/// # Errors
-/// See [`Failure`].
-pub async fn all_events(
-    name: &str,
-    watching: WatchOption,
-    global: &Global,
-    connection: &mut Connection,
-) -> Result<(), Failure> {
-    each(
-        name,
-        watching,
-        global,
-        connection,
-        |service, look| match global.output {
-            Form::Table | Form::Wide => {
-                print::text(events(service, look, usize::MAX).trim_start_matches('\n'))
-            }
-            Form::Json => print::text(&print::json(&service.events)?),
-            Form::Yaml => print::text(&print::yaml(&service.events)?),
-            Form::Name => print::text(
-                &service
-                    .events
-                    .iter()
-                    .map(|event| format!("{}\n", event.kind))
-                    .collect::<String>(),
-            ),
-        },
-    )
     .await
 }
 

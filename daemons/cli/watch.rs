@@ -81,7 +81,7 @@ pub fn rendered(form: Form, changes: &Changes) -> Result<String, Failure> {
             .map(|text| format!("{text}\n"))
             .map_err(|error| Failure::Local(format!("cannot be printed as JSON: {error}"))),
         Form::Yaml => print::yaml(changes).map(|text| format!("---\n{text}")),
-        Form::Table | Form::Wide | Form::Name => Ok(lines(form, changes)),
+        Form::Table | Form::Wide | Form::Name | Form::Plain | Form::Dns => Ok(lines(form, changes)),
     }
 }
 
@@ -126,7 +126,7 @@ fn lines(form: Form, changes: &Changes) -> String {
     lines
         .into_iter()
         .map(|(name, text)| match form {
-            Form::Name => format!("{}\n", visible(&name)),
+            Form::Name | Form::Plain | Form::Dns => format!("{}\n", visible(&name)),
             Form::Table | Form::Wide | Form::Json | Form::Yaml => {
                 format!("{} {} {}\n", changes.lsn, visible(&name), visible(&text))
             }

@@ -4,6 +4,7 @@ mod actors;
 mod client;
 mod cpu;
 mod decide;
+mod endpoints;
 mod etcd;
 mod jobs;
 mod restarts;
@@ -16,12 +17,15 @@ use std::process::ExitCode;
 /// Name of a measurement, and how it runs.
 type Measurement = (&'static str, fn() -> Result<(), Box<dyn Error>>);
 
-const ALL: [Measurement; 6] = [
+const ALL: [Measurement; 7] = [
     ("actors", || {
         actors::run().map_err(|fault| fault as Box<dyn Error>)
     }),
     ("decide", || {
         decide::run().map_err(|fault| fault as Box<dyn Error>)
+    }),
+    ("endpoints", || {
+        endpoints::run().map_err(|fault| fault as Box<dyn Error>)
     }),
     ("jobs", || {
         jobs::run().map_err(|fault| fault as Box<dyn Error>)

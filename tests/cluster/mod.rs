@@ -7,13 +7,17 @@ mod arrays;
 mod batch;
 mod both;
 mod controllers;
+mod corpus;
 mod disk;
 mod documents;
 mod doors;
 mod endings;
+mod endpoints;
+mod files;
 mod first_run;
 mod programs;
 mod refusals;
+mod replay;
 mod restarts;
 mod workers;
 

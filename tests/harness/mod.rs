@@ -4,6 +4,7 @@ pub mod binaries;
 pub mod cli;
 pub mod cluster;
 pub mod groups;
+pub mod load;
 pub mod net;
 pub mod patience;
 pub mod processes;

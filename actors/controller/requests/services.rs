@@ -7,7 +7,8 @@ use xce_service::ServiceFact;
 use xce_service::rules::{Command, Which, check_spec};
 use xce_session::wire::{Accepted, AskService, Reply, ServiceName};
 
-use super::{Caller, refusal_of};
+use super::{Caller, planning, refusal_of};
+use crate::control::Control;
 use crate::views::Seer;
 use crate::{checking, service};
 
@@ -43,10 +44,16 @@ pub async fn answer(caller: &Caller<'_>, ask: AskService) -> Result<Reply, Refus
             command(caller, &name, Command::Rollback { to }, "rollback").await
         }
         AskService::Restart(name) => command(caller, &name, Command::Restart, "restart").await,
+        AskService::History { name, version } => planning::history(caller, &name, version),
+        AskService::Endpoints { .. } => Err(Refusal::new(
+            xce_model::RefusalKind::Usage,
+            "malformed_request",
+            "reading endpoints is a request of its session",
+        )),
     }
 }
 
-fn check(caller: &Caller<'_>, spec: &ServiceSpec) -> Result<(), Refusal> {
+pub(super) fn check(caller: &Caller<'_>, spec: &ServiceSpec) -> Result<(), Refusal> {
     check_spec(spec)?;
     checking::template(caller.principal, &spec.template)
 }
@@ -93,8 +100,13 @@ async fn create(caller: &Caller<'_>, spec: ServiceSpec) -> Result<Reply, Refusal
     }))
 }
 
-fn find(caller: &Caller<'_>, name: &ServiceName) -> Result<ServiceId, Refusal> {
-    let view = caller.control.view();
+pub(super) fn find(caller: &Caller<'_>, name: &ServiceName) -> Result<ServiceId, Refusal> {
+    find_service(caller.control, name)
+}
+
+/// The service that bears a name now.
+pub(crate) fn find_service(control: &Control, name: &ServiceName) -> Result<ServiceId, Refusal> {
+    let view = control.view();
     match view.service_named(&name.project, &name.name) {
         Some(service) => Ok(service.id),
         None => {

@@ -315,9 +315,7 @@ fn fits(view: &View, job: &JobRecord, fact: &JobFact) -> bool {
         }
         JobFact::RestartGranted {
             run, start, wish, ..
-        } => {
-            is_run(run) && is_start(start) && job.state == JobState::Run && job.has_wish(*wish)
-        }
+        } => is_run(run) && is_start(start) && job.state == JobState::Run && job.has_wish(*wish),
         JobFact::StopHangs { run, .. } => is_run(run) && job.state.holds_host(),
         JobFact::Drained { run, .. } => is_run(run) && job.state == JobState::Stopping,
     }

@@ -21,6 +21,8 @@ impl Step<'_> {
                 | ServiceFact::Targeted { .. }
                 | ServiceFact::VersionFailed { .. }
                 | ServiceFact::ReplicasLost { .. }
+                | ServiceFact::KillRequested { .. }
+                | ServiceFact::ReplicasKilled { .. }
                 | ServiceFact::RetryBegan { .. }
                 | ServiceFact::BackoffReset { .. }
                 | ServiceFact::VersionProved { .. }
@@ -52,6 +54,8 @@ impl Step<'_> {
             | ServiceFact::Targeted { .. }
             | ServiceFact::VersionFailed { .. }
             | ServiceFact::ReplicasLost { .. }
+            | ServiceFact::KillRequested { .. }
+            | ServiceFact::ReplicasKilled { .. }
             | ServiceFact::RetryBegan { .. }
             | ServiceFact::BackoffReset { .. }
             | ServiceFact::VersionProved { .. }

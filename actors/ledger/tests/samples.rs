@@ -11,9 +11,9 @@ use xce_model::spec::{
 };
 use xce_model::{
     Bytes, Cause, ClusterTime, Exit, Incarnation, JobId, JobState, MilliCpu, Millis, OperationId,
-    Origin, Source,
-    ServiceId, SessionId, WallTime,
+    Origin, ServiceId, SessionId, Source, WallTime,
 };
+use xce_profile::PolicyKind;
 use xce_replica::state::{ProbeTrouble, RestartPermit, RestartWish, StopRequest};
 use xce_replica::{AfterStop, JobFact, ProbeRole, ServiceRef};
 use xce_service::facts::{Failure, ResetReason, TargetReason, Times};
@@ -25,8 +25,8 @@ use crate::rows::{
     ArrayV1, CountsV1, JobV1, MetaV1, OperationV1, ServiceV1, SpecV1, TombstonesV1, VersionV1,
 };
 use crate::{
-    Anchor, Answer, ClockFact, ClusterClock, Created, Operation, Precondition, Ranges, SessionFact,
-    SessionKind, SessionRecord,
+    Anchor, Answer, ClockFact, ClusterClock, Created, Operation, PolicyFact, PolicyRecord,
+    Precondition, Ranges, SessionFact, SessionKind, SessionRecord,
 };
 
 fn probe(action: ProbeAction) -> Probe {
@@ -348,6 +348,40 @@ pub(super) fn host_facts() -> Vec<HostFact> {
     ]
 }
 
+pub(super) fn policy_facts() -> Vec<PolicyFact> {
+    let set = |kind, name: &str| PolicyFact::Set {
+        kind,
+        name: name.into(),
+        document: "{\"name\":\"a policy\"}".into(),
+        generation: 3,
+        author: "ann".into(),
+        operation: OPERATION,
+    };
+    vec![
+        set(PolicyKind::Profile, "web"),
+        set(PolicyKind::Project, "a longer name"),
+        set(PolicyKind::Queue, "fast"),
+        PolicyFact::Removed {
+            kind: PolicyKind::Project,
+            name: "a longer name".into(),
+            author: "ann".into(),
+            operation: OPERATION,
+        },
+    ]
+}
+
+pub(super) fn policy_row() -> PolicyRecord {
+    PolicyRecord {
+        kind: PolicyKind::Queue,
+        name: "a longer name".into(),
+        document: "{\"name\":\"a policy\"}".into(),
+        generation: 1,
+        author: "ann".into(),
+        time: WallTime(2),
+        changed: 3,
+    }
+}
+
 fn failure() -> Failure {
     Failure {
         job: JobId::single(9),
@@ -394,6 +428,21 @@ pub(super) fn service_facts() -> Vec<ServiceFact> {
             service,
             version: 2,
             failure: Box::new(failure()),
+        },
+        ServiceFact::KillRequested {
+            service: ServiceId(3),
+            index: 4,
+            job: JobId::single(9),
+            author: "ann".into(),
+            operation: OperationId([8; 16]),
+        },
+        ServiceFact::ReplicasKilled {
+            service: ServiceId(3),
+            version: 2,
+            job: JobId::single(9),
+            count: 2,
+            cause: Cause::TermOwner,
+            seen: 11,
         },
         ServiceFact::ReplicasLost {
             service,
@@ -570,6 +619,11 @@ pub(super) fn preconditions() -> Vec<Precondition> {
             sequence: 13,
         },
         Precondition::Room { jobs: 14 },
+        Precondition::PolicyUnchanged {
+            kind: PolicyKind::Queue,
+            name: "fast".into(),
+            lsn: 17,
+        },
         Precondition::SessionEpoch {
             session: SessionId(15),
             epoch: 16,
@@ -602,6 +656,7 @@ fn counts(first: u64) -> CountsV1 {
         hosts: first + 2,
         services: first + 3,
         sessions: first + 4,
+        policies: first + 6,
         operations: first + 5,
     }
 }
@@ -865,5 +920,6 @@ pub(super) fn tombstones_row() -> TombstonesV1 {
         hosts: vec![(5, "w1".into())],
         services: vec![(6, 7)],
         sessions: vec![(8, 9)],
+        policies: vec![(10, PolicyKind::Queue, "fast".into())],
     }
 }

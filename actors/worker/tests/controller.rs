@@ -26,6 +26,7 @@ pub struct Told {
     /// Facts that came again after they had been counted.
     pub repeated: usize,
     pub beats: u64,
+    pub disk_full: bool,
     pub leaving: Option<bool>,
     pub outputs: HashMap<u64, Output>,
     pub mark: (u64, u64),
@@ -271,6 +272,7 @@ fn heard(peer: &Peer, request: u64, message: FromWorker, told: &mut Told, term: 
         }
         FromWorker::Beat(beat) => {
             told.beats += 1;
+            told.disk_full = beat.disk_full;
             say(ToWorker::BeatAck(BeatAck {
                 number: beat.number,
                 term,

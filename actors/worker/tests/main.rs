@@ -5,6 +5,7 @@
 
 mod adoption;
 mod controller;
+mod disk;
 mod jobs;
 mod kinds;
 mod probes;

@@ -57,7 +57,24 @@ pub fn details(session: &SessionView, _look: &Look) -> String {
             format!("{} received, {} sent", session.received, session.sent),
         ),
         ("last resume", session.last_resume.clone()),
+        ("reads", reads(session)),
     ])
+}
+
+/// Endpoints that it reads, with how far it is.
+fn reads(session: &SessionView) -> String {
+    let reads = session.reads.iter().map(|read| {
+        let sent = read
+            .sent
+            .map_or_else(|| "nothing yet".to_owned(), |sent| sent.to_string());
+        let says = match (read.acknowledges, read.acknowledged) {
+            (false, _) => "only watches".to_owned(),
+            (true, None) => "uses none yet".to_owned(),
+            (true, Some(used)) => format!("uses {used}"),
+        };
+        format!("endpoints of service {}: sent {sent}, {says}", read.service)
+    });
+    reads.collect::<Vec<_>>().join("; ")
 }
 
 impl Row for ClusterView {

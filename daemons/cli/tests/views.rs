@@ -85,6 +85,8 @@ pub fn service() -> ServiceView {
             replica: 0,
             job: JobId::single(10),
             state: EndpointState::Ready,
+            version: 1,
+            host: "w1".to_owned(),
         }],
         history: vec![VersionView {
             number: 1,
@@ -152,6 +154,7 @@ pub fn job() -> JobView {
         replica: None,
         version: None,
         ready: false,
+        unrunnable_probes: Vec::new(),
         restarts: 1,
         pid: Some(77),
         ports: vec![PortView {
