@@ -1,4 +1,8 @@
-//! A TOML text read field by field, so that every fault is found with its line and column.
+//! A text read field by field, so that every fault is found with its line and column.
+//!
+//! ```text
+//!   TOML, YAML, JSON ──► tree (values and their places) ──► sections and fields ──► T, or all faults
+//! ```
 //!
 //! A deserialiser stops at the first fault; this reader notes it and goes on.
 
@@ -7,20 +11,79 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
 use crate::fault::{Fault, Faults};
 use crate::spelling::closest;
+use crate::syntax::{self, Format};
+use crate::tree::{Entry, Node, Value};
 
 /// Largest text that is read, in bytes.
 /// Source: derived; four times the largest environment, the largest thing a file may hold.
 pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
 
+/// A text with its name and its format.
+#[derive(Debug, Clone, Copy)]
+pub struct Document<'t> {
+    /// Name of the file, for faults; empty where there is none.
+    pub file: &'t str,
+    /// What it holds.
+    pub text: &'t str,
+    /// How it is written.
+    pub format: Format,
+    /// Whether neither its name nor the user said the format.
+    guessed: bool,
+}
+
+impl<'t> Document<'t> {
+    /// A text in the format that is given, else in that of the file's ending, else a guess.
+    pub fn new(file: &'t str, text: &'t str, format: Option<Format>) -> Self {
+        let known = format.or_else(|| Format::of_file(file));
+        Self {
+            file,
+            text,
+            format: known.unwrap_or_else(|| Format::guess(text)),
+            guessed: known.is_none(),
+        }
+    }
+
+    /// A text in TOML.
+    pub const fn toml(file: &'t str, text: &'t str) -> Self {
+        Self {
+            file,
+            text,
+            format: Format::Toml,
+            guessed: false,
+        }
+    }
+
+    fn failed(&self, list: Vec<Fault>) -> Faults {
+        Faults::of(self.file, list).expect("a failure has a fault")
+    }
+
+    fn tree(&self) -> Result<Node, Faults> {
+        if self.text.len() > TEXT_BYTES_MAX {
+            // Whoever read the text may have stopped at this limit, so its length says nothing.
+            let sentence =
+                format!("the file has more than the {TEXT_BYTES_MAX} bytes that are allowed");
+            return Err(self.failed(vec![Fault::placeless(sentence)]));
+        }
+        syntax::tree(self.format, self.text).map_err(|mut list| {
+            if self.guessed {
+                list.push(Fault::placeless(format!(
+                    "read as {}, since neither an ending (.toml, .yaml, .json) nor --format says \
+                     what it is",
+                    self.format
+                )));
+            }
+            self.failed(list)
+        })
+    }
+}
+
 /// Collects the faults of one text.
 #[derive(Debug)]
 pub struct FaultLog<'t> {
     text: &'t str,
+    format: Format,
     list: RefCell<Vec<Fault>>,
 }
 
@@ -28,7 +91,7 @@ pub struct FaultLog<'t> {
 #[derive(Debug, Clone)]
 pub struct Section<'d> {
     log: &'d FaultLog<'d>,
-    table: &'d DeTable<'d>,
+    entries: &'d [Entry],
     /// Dotted name, empty for the whole text.
     path: String,
     position: usize,
@@ -38,7 +101,7 @@ pub struct Section<'d> {
 #[derive(Debug, Clone)]
 pub struct Field<'d> {
     log: &'d FaultLog<'d>,
-    value: &'d DeValue<'d>,
+    value: &'d Value,
     path: String,
     position: usize,
 }
@@ -46,47 +109,37 @@ pub struct Field<'d> {
 /// Reads a text by a function that notes faults in the log.
 ///
 /// # Errors
-/// All faults that were noted, or those of the TOML syntax when the text is no TOML.
+/// All faults that were noted, or those of the syntax when the text is not of its format.
 pub fn read<T>(
-    file: &str,
-    text: &str,
+    document: &Document<'_>,
     allowed: &[&str],
     reader: impl FnOnce(&Section<'_>) -> T,
 ) -> Result<T, Faults> {
+    let root = document.tree()?;
     let log = FaultLog {
-        text,
+        text: document.text,
+        format: document.format,
         list: RefCell::default(),
     };
-    let failed = |list| Err(Faults::of(file, list).expect("a failure has a fault"));
-    if text.len() > TEXT_BYTES_MAX {
-        // Whoever read the text may have stopped at this limit, so its length says nothing.
-        let sentence =
-            format!("the file has more than the {TEXT_BYTES_MAX} bytes that are allowed");
-        return failed(vec![Fault::placeless(sentence)]);
-    }
-    let (root, errors) = DeTable::parse_recoverable(text);
-    if !errors.is_empty() {
-        let list = errors.iter().map(|error| {
-            let position = error.span().map_or(0, |span| span.start);
-            Fault::at(
-                text,
-                position,
-                format!("not valid TOML: {}", error.message()),
-            )
-        });
-        return failed(list.collect());
-    }
-    let outcome = {
-        let section = Section {
-            log: &log,
-            table: root.get_ref(),
-            path: String::new(),
-            position: 0,
-        };
-        section.refuse_unknown(allowed);
-        reader(&section)
+    let entries: &[Entry] = match &root.value {
+        Value::Table(entries) => entries,
+        Value::Text(_)
+        | Value::Integer(_)
+        | Value::Float(_)
+        | Value::Boolean(_)
+        | Value::Time
+        | Value::Null
+        | Value::List(_) => &[],
     };
-    match Faults::of(file, log.list.into_inner()) {
+    let section = Section {
+        log: &log,
+        entries,
+        path: String::new(),
+        position: root.position,
+    };
+    section.refuse_unknown(allowed);
+    let outcome = reader(&section);
+    match Faults::of(document.file, log.list.take()) {
         None => Ok(outcome),
         Some(faults) => Err(faults),
     }
@@ -103,21 +156,24 @@ impl FaultLog<'_> {
 impl<'d> Section<'d> {
     /// The field of a name, if it is given.
     pub fn field(&self, name: &str) -> Option<Field<'d>> {
-        let value = self.table.get(name)?;
-        Some(self.field_of(name, value))
+        let found = self
+            .entries
+            .binary_search_by(|entry| entry.name.as_str().cmp(name))
+            .ok()?;
+        Some(self.field_of(&self.entries[found]))
     }
 
-    /// Every field with its name.
+    /// Every field with its name, sorted by name.
     pub fn fields(&self) -> Vec<(String, Field<'d>)> {
-        self.table
+        self.entries
             .iter()
-            .map(|(name, value)| {
-                (
-                    name.get_ref().to_string(),
-                    self.field_of(name.get_ref(), value),
-                )
-            })
+            .map(|entry| (entry.name.clone(), self.field_of(entry)))
             .collect()
+    }
+
+    /// Format of the text.
+    pub const fn format(&self) -> Format {
+        self.log.format
     }
 
     /// The table of a name, if it is given and holds only the allowed fields.
@@ -131,23 +187,23 @@ impl<'d> Section<'d> {
             .note(self.position, format!("{}{sentence}", prefix(&self.path)));
     }
 
-    fn field_of(&self, name: &str, value: &'d Spanned<DeValue<'d>>) -> Field<'d> {
+    fn field_of(&self, entry: &'d Entry) -> Field<'d> {
         let path = match self.path.as_str() {
-            "" => name.to_owned(),
-            outer => format!("{outer}.{name}"),
+            "" => entry.name.clone(),
+            outer => format!("{outer}.{}", entry.name),
         };
         Field {
             log: self.log,
-            value: value.get_ref(),
+            value: &entry.node.value,
             path,
-            position: value.span().start,
+            position: entry.node.position,
         }
     }
 
     fn refuse_unknown(&self, allowed: &[&str]) {
-        for (name, _) in self.table.iter() {
-            let word = name.get_ref();
-            if allowed.contains(&word.as_ref()) {
+        for entry in self.entries {
+            let word = entry.name.as_str();
+            if allowed.contains(&word) {
                 continue;
             }
             let shown: String = word.chars().take(64).flat_map(char::escape_debug).collect();
@@ -160,7 +216,7 @@ impl<'d> Section<'d> {
                 .unwrap_or_default();
             let list = allowed.join(", ");
             let sentence = format!("unknown field `{shown}`{place}{proposal} (allowed: {list})");
-            self.log.note(name.span().start, sentence);
+            self.log.note(entry.name_position, sentence);
         }
     }
 }
@@ -180,7 +236,7 @@ impl<'d> Field<'d> {
     /// A text.
     pub fn text(&self) -> Option<String> {
         match self.value {
-            DeValue::String(text) => Some(text.to_string()),
+            Value::Text(text) => Some(text.clone()),
             other => self.wrong_kind("a text in quotes", other),
         }
     }
@@ -210,13 +266,14 @@ impl<'d> Field<'d> {
     pub fn integer(&self, range: RangeInclusive<u64>) -> Option<u64> {
         let wanted = || format!("a whole number from {} to {}", range.start(), range.end());
         match self.value {
-            DeValue::Integer(number) => {
-                let parsed = i128::from_str_radix(number.as_str(), number.radix()).ok();
-                let inside = parsed
+            Value::Integer(number) => {
+                let inside = number
+                    .value
                     .and_then(|value| u64::try_from(value).ok())
                     .filter(|value| range.contains(value));
                 if inside.is_none() {
-                    self.fault(format!("{} is not {}", number.as_str(), wanted()));
+                    let shown: String = number.digits.chars().take(40).collect();
+                    self.fault(format!("{shown} is not {}", wanted()));
                 }
                 inside
             }
@@ -231,6 +288,28 @@ impl<'d> Field<'d> {
             .and_then(|value| u32::try_from(value).ok())
     }
 
+    /// A whole number of 32 bits with its sign.
+    pub fn signed(&self) -> Option<i32> {
+        let wanted = || format!("a whole number from {} to {}", i32::MIN, i32::MAX);
+        let Value::Integer(number) = self.value else {
+            return self.wrong_kind(&wanted(), self.value);
+        };
+        let found = number.value.and_then(|value| i32::try_from(value).ok());
+        if found.is_none() {
+            let shown: String = number.digits.chars().take(40).collect();
+            self.fault(format!("{shown} is not {}", wanted()));
+        }
+        found
+    }
+
+    /// True or false.
+    pub fn boolean(&self) -> Option<bool> {
+        match self.value {
+            Value::Boolean(value) => Some(*value),
+            other => self.wrong_kind("true or false", other),
+        }
+    }
+
     /// A quantity: a text with its unit, or a number where the quantity allows one without.
     pub fn quantity<T>(&self) -> Option<T>
     where
@@ -238,9 +317,9 @@ impl<'d> Field<'d> {
         T::Err: Display,
     {
         let text = match self.value {
-            DeValue::String(text) => text.to_string(),
-            DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
-            DeValue::Float(number) => number.as_str().to_owned(),
+            Value::Text(text) => text.clone(),
+            Value::Integer(number) if number.decimal => number.digits.clone(),
+            Value::Float(number) => number.clone(),
             other => {
                 return self.wrong_kind("a quantity, such as \"10s\", \"512MiB\" or 0.5", other);
             }
@@ -257,19 +336,19 @@ impl<'d> Field<'d> {
     /// A list; each value with its number in its path.
     pub fn list(&self) -> Option<Vec<Field<'d>>> {
         match self.value {
-            DeValue::Array(values) => Some(
+            Value::List(values) => Some(
                 values
                     .iter()
                     .enumerate()
-                    .map(|(index, value)| Field {
+                    .map(|(index, node)| Field {
                         log: self.log,
-                        value: value.get_ref(),
+                        value: &node.value,
                         path: format!("{}[{index}]", self.path),
-                        position: value.span().start,
+                        position: node.position,
                     })
                     .collect(),
             ),
-            other => self.wrong_kind("a list in brackets", other),
+            other => self.wrong_kind(self.log.format.list(), other),
         }
     }
 
@@ -288,9 +367,9 @@ impl<'d> Field<'d> {
     /// A table with names of the writer's choice.
     pub fn open_section(&self) -> Option<Section<'d>> {
         match self.value {
-            DeValue::Table(table) => Some(Section {
+            Value::Table(entries) => Some(Section {
                 log: self.log,
-                table,
+                entries,
                 path: self.path.clone(),
                 position: self.position,
             }),
@@ -300,20 +379,11 @@ impl<'d> Field<'d> {
 
     /// Whether this is a number rather than a text.
     pub fn is_integer(&self) -> bool {
-        matches!(self.value, DeValue::Integer(_))
+        matches!(self.value, Value::Integer(_))
     }
 
-    fn wrong_kind<T>(&self, wanted: &str, value: &DeValue<'_>) -> Option<T> {
-        let found = match value {
-            DeValue::String(_) => "a text",
-            DeValue::Integer(_) => "a whole number",
-            DeValue::Float(_) => "a number",
-            DeValue::Boolean(_) => "true or false",
-            DeValue::Datetime(_) => "a time",
-            DeValue::Array(_) => "a list",
-            DeValue::Table(_) => "a table",
-        };
-        self.fault(format!("{wanted} is wanted here, not {found}"));
+    fn wrong_kind<T>(&self, wanted: &str, value: &Value) -> Option<T> {
+        self.fault(format!("{wanted} is wanted here, not {}", value.kind()));
         None
     }
 }

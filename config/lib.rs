@@ -1,7 +1,7 @@
 //! What people write down: service files, and the settings of controller, worker and client.
 //!
 //! ```text
-//!   service file ──► document (positions) ──► service_file ──► ServiceSpec, or every fault at once
+//!   service file ──► document (places) ──► service ──► ServiceFile, or every fault at once
 //!   defaults < file < environment < flags ──► load (figment) ──► ControllerConfig, ...
 //! ```
 //!
@@ -9,12 +9,18 @@
 //! only files it opens are the settings file that a daemon names. A fault names file, line, column
 //! and key, and lists what is allowed.
 
-pub mod document;
 pub mod fault;
 mod spelling;
 
+pub mod document;
+pub mod syntax;
+mod tree;
+
 pub mod defaults;
+pub mod policy;
 mod probe_file;
+pub mod schema;
+pub mod service;
 pub mod service_file;
 mod template_file;
 
@@ -30,10 +36,12 @@ pub mod worker;
 
 pub use client::ClientConfig;
 pub use controller::ControllerConfig;
+pub use document::Document;
 pub use fault::{Fault, Faults};
 pub use home::Home;
 pub use load::{Sources, load};
 pub use spelling::closest;
+pub use syntax::Format;
 pub use worker::WorkerConfig;
 
 #[cfg(test)]

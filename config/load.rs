@@ -6,7 +6,7 @@ use figment::providers::{Format, Serialized, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 
-use crate::document::{Section, read};
+use crate::document::{Document, Section, read};
 use crate::fault::{Fault, Faults};
 use crate::home::Home;
 use crate::option::{Kind, OptionDoc, Settings};
@@ -96,7 +96,8 @@ fn unknown_in_file<S: Settings>(name: &str, text: &str) -> Vec<Fault> {
         .collect::<std::collections::BTreeSet<_>>()
         .into_iter()
         .collect();
-    let outcome = read(name, text, &top, |root| check_tables(root, S::OPTIONS, ""));
+    let document = Document::toml(name, text);
+    let outcome = read(&document, &top, |root| check_tables(root, S::OPTIONS, ""));
     outcome.err().map(|faults| faults.list).unwrap_or_default()
 }
 
@@ -240,7 +241,8 @@ fn fault_of<S: Settings>(name: &str, text: &str, error: &figment::Error) -> Faul
 
 fn locate(name: &str, text: &str, path: &[String], sentence: &str) -> Option<Fault> {
     let tops: Vec<&str> = path.first().map(String::as_str).into_iter().collect();
-    let outcome = read(name, text, &tops, |root| note_at(root, path, sentence));
+    let document = Document::toml(name, text);
+    let outcome = read(&document, &tops, |root| note_at(root, path, sentence));
     let faults = outcome.err()?;
     faults
         .list

@@ -6,7 +6,7 @@ use xce_model::spec::{
 };
 
 use crate::defaults::{self, Account};
-use crate::document::{Field, Section, read};
+use crate::document::{Document, Field, Section, read};
 use crate::fault::Faults;
 use crate::template_file::{self, check_delays, set_count, set_duration};
 
@@ -60,8 +60,8 @@ pub struct Context<'c> {
 ///
 /// # Errors
 /// Every fault of the file, each with its line and what is allowed.
-pub fn resolve(file: &str, text: &str, context: &Context<'_>) -> Result<ServiceSpec, Faults> {
-    read(file, text, FIELDS, |root| service(root, context))
+pub fn resolve(document: &Document<'_>, context: &Context<'_>) -> Result<ServiceSpec, Faults> {
+    read(document, FIELDS, |root| service(root, context))
         .map(|spec| spec.expect("a missing part has been noted as a fault"))
 }
 
@@ -87,6 +87,7 @@ fn service(root: &Section<'_>, context: &Context<'_>) -> Option<ServiceSpec> {
         queue,
         profile,
         replicas,
+        origins: Vec::new(),
         template: template?,
         settings,
     })

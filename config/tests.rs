@@ -3,3 +3,9 @@
 mod bad_files;
 mod daemons;
 mod defaults;
+mod examples;
+mod formats;
+mod policies;
+mod schema;
+mod service;
+mod validator;

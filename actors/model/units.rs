@@ -62,7 +62,7 @@ pub struct Bytes(pub u64);
     Serialize,
     Deserialize,
 )]
-#[serde(into = "f64", try_from = "f64")]
+#[serde(into = "f64", try_from = "CpuText")]
 pub struct MilliCpu(pub u64);
 
 /// A time that never decreases over the whole life of the cluster, in milliseconds.
@@ -280,7 +280,8 @@ impl fmt::Display for MilliCpu {
     }
 }
 
-/// What a file may hold where a duration is wanted; a bare number gets the same error as a text.
+/// What a file may hold where a duration is wanted; a bare number other than 0 gets the same error
+/// as a text.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum DurationText {
@@ -294,6 +295,7 @@ impl TryFrom<DurationText> for Millis {
     fn try_from(value: DurationText) -> Result<Self, UnitError> {
         match value {
             DurationText::Text(text) => text.parse(),
+            DurationText::Number(0.0) => Ok(Self(0)),
             DurationText::Number(number) => Err(wrong(&number.to_string(), DURATION_WANTED)),
         }
     }
@@ -314,6 +316,25 @@ impl TryFrom<SizeText> for Bytes {
         match value {
             SizeText::Text(text) => text.parse(),
             SizeText::Number(number) => Err(wrong(&number.to_string(), SIZE_WANTED)),
+        }
+    }
+}
+
+/// What a file may hold where an amount of processors is wanted.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum CpuText {
+    Number(f64),
+    Text(String),
+}
+
+impl TryFrom<CpuText> for MilliCpu {
+    type Error = UnitError;
+
+    fn try_from(value: CpuText) -> Result<Self, UnitError> {
+        match value {
+            CpuText::Number(number) => Self::try_from(number),
+            CpuText::Text(text) => text.parse(),
         }
     }
 }

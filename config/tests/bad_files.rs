@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 
-use super::defaults::resolved;
+use super::formats::read_toml;
 
 /// A file whose third line and what follows is the tested text.
 fn fault(lines: &str) -> String {
     let text = format!("name = \"web\"\ncommand = [\"sleep\", \"1\"]\n{lines}\n");
-    resolved(&text).expect_err("the file has a fault")
+    read_toml(&text).expect_err("the file has a fault")
 }
 
 /// Lines of a wrong file, and words of what is said of it.
@@ -92,11 +92,11 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "[probes.readiness]\nperiod = \"1s\"",
-        "line 3, column 1: `probes.readiness`: a probe needs one of http, tcp, exec",
+        "line 3, column 1: `probes.readiness`: a probe needs one of http, tcp, exec, grpc",
     ),
     (
         "[probes.readiness]\ntcp = { port = 1 }\nexec = { command = [\"x\"] }",
-        "`probes.readiness`: a probe has only one of http, tcp, exec, not 2",
+        "`probes.readiness`: a probe has only one of http, tcp, exec, grpc, not 2",
     ),
     (
         "[probes.liveness]\ntcp = { port = 1 }\nsuccess_threshold = 2",
@@ -105,6 +105,30 @@ const FAULTS: &[(&str, &str)] = &[
     (
         "[probes.liveness]\ntcp = { port = 1 }\nperiod = \"1ms\"",
         "`probes.liveness.period`: 1ms is too short, the least is 10ms",
+    ),
+    (
+        "[[ports]]\nname = \"80\"",
+        "`ports[0].name`: a port's name has a letter, or a probe could not tell it from a number",
+    ),
+    (
+        "[[ports]]\nname = \"80\"\n[[ports]]\nname = \"http\"\n[probes.startup]\ntcp = { port = \"80\" }",
+        "`ports[0].name`",
+    ),
+    (
+        "[probes.startup]\ntcp = { port = \"80\" }",
+        "`probes.startup.tcp.port`: there is no port `80` (no [[ports]] are declared; a number",
+    ),
+    (
+        "[probes.readiness]\ngrpc = { port = 1, service = \"a\\nb\" }",
+        "`probes.readiness.grpc.service`: a service's name has at most 128 bytes",
+    ),
+    (
+        "[probes.readiness]\nhttp = { port = 1, status_min = 400 }",
+        "`probes.readiness.http`: status_min 400 is above status_max 399",
+    ),
+    (
+        "[replacement]\ndelay = \"6m\"",
+        "`replacement`: delay 6m is above delay_max 5m",
     ),
     (
         "[restart]\nmode = \"allways\"",
@@ -188,7 +212,7 @@ fn each_fault_is_named_with_its_line_and_what_is_allowed() {
 
 #[test]
 fn a_file_must_name_the_service_and_its_command() {
-    let text = resolved("replicas = 1\n").unwrap_err();
+    let text = read_toml("replicas = 1\n").unwrap_err();
     assert!(text.contains("`name` is missing"), "{text}");
     assert!(
         text.contains("`command` is missing: a list with the program"),
@@ -203,7 +227,7 @@ fn a_file_must_name_the_service_and_its_command() {
         ),
         ("[\"a\\u0000\"]", "NUL"),
     ] {
-        let text = resolved(&format!("name = \"web\"\ncommand = {command}\n")).unwrap_err();
+        let text = read_toml(&format!("name = \"web\"\ncommand = {command}\n")).unwrap_err();
         assert!(
             text.contains("line 2, column 11: `command`") && text.contains(wanted),
             "{text}"
@@ -215,7 +239,7 @@ fn a_file_must_name_the_service_and_its_command() {
 fn strange_and_huge_names_are_refused_in_short_and_printable_words() {
     for name in ["a\\nb", "", "Web", "-a", &"a".repeat(10_000), "\\u001b[2J"] {
         let text = format!("name = \"{name}\"\ncommand = [\"x\"]\n");
-        let message = resolved(&text).unwrap_err();
+        let message = read_toml(&text).unwrap_err();
         assert!(
             message.contains("line 1, column 8: `name`: service `"),
             "{message}"
@@ -238,7 +262,7 @@ fn sizes_are_bounded() {
         text.contains("more than the 1048576 bytes that are allowed"),
         "{text}"
     );
-    let text = resolved(&format!(
+    let text = read_toml(&format!(
         "name = \"w\"\ncommand = [\"{}\"]\n",
         "x".repeat(70_000)
     ))
@@ -276,17 +300,17 @@ fn many_faults_are_cut_off() {
 proptest! {
     #[test]
     fn no_text_makes_the_reader_panic(text in "\\PC{0,200}") {
-        let _ = resolved(&text);
+        let _ = read_toml(&text);
     }
 
     #[test]
     fn no_value_makes_the_reader_panic(
-        field in proptest::sample::select(crate::service_file::FIELDS),
+        field in proptest::sample::select(crate::service::FIELDS),
         value in proptest::sample::select(&[
             "1", "-1", "1.5", "nan", "\"\"", "\"é\"", "[]", "[[]]", "{}", "{ a = 1 }", "true",
             "1979-05-27", "[{}]", "\"99999999999999999999s\"", "99999999999999999999",
         ][..]),
     ) {
-        let _ = resolved(&format!("{field} = {value}\n"));
+        let _ = read_toml(&format!("{field} = {value}\n"));
     }
 }

@@ -8,6 +8,7 @@ use xce_model::spec::{
 use xce_model::{Bytes, MilliCpu, Millis};
 
 use crate::defaults::Account;
+use crate::document::Document;
 use crate::service_file::{Context, resolve};
 
 /// The account of the tests.
@@ -31,7 +32,7 @@ pub fn resolved(text: &str) -> Result<ServiceSpec, String> {
         account: account(),
         find_account: &find_account,
     };
-    resolve("file.toml", text, &context).map_err(|faults| faults.to_string())
+    resolve(&Document::toml("file.toml", text), &context).map_err(|faults| faults.to_string())
 }
 
 fn texts(list: &[&str]) -> Vec<String> {
@@ -51,6 +52,7 @@ fn smallest() -> ServiceSpec {
         queue: "default".to_owned(),
         profile: "service".to_owned(),
         replicas: None,
+        origins: Vec::new(),
         template: Template {
             command: texts(&["sleep", "1"]),
             env: pairs(&[
@@ -242,6 +244,7 @@ fn every_field_of_a_file_arrives() {
         queue: "fast".to_owned(),
         profile: "web".to_owned(),
         replicas: Some(0),
+        origins: Vec::new(),
         template: full_template(),
         settings: full_settings(),
     };
@@ -360,7 +363,7 @@ fn the_project_of_the_request_wins_over_the_file() {
     };
     let text = "name = \"web\"\nproject = \"day\"\ncommand = [\"x\"]\n";
     assert_eq!(
-        resolve("f", text, &context).map(|spec| spec.project),
+        resolve(&Document::toml("f", text), &context).map(|spec| spec.project),
         Ok("night".to_owned())
     );
 }
