@@ -39,9 +39,9 @@ fn of_known(host: &HostRecord, fact: HostFact) -> Decided {
 
 /// Decides what a sign of life means; nothing where it is no news. It is also the time to look how a
 /// host does that is closed by its own fault and tried.
-pub fn beat(view: &View, host: &str, times: Times) -> Option<Decided> {
+pub fn beat(view: &View, host: &str, disk_full: bool, times: Times) -> Option<Decided> {
     let host = view.host(host)?;
-    decide_beat(host)
+    decide_beat(host, disk_full)
         .or_else(|| blame::trial(view, host, times.0))
         .map(|fact| of_known(host, fact))
 }

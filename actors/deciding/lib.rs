@@ -49,3 +49,6 @@ impl Decided {
         group
     }
 }
+
+#[cfg(test)]
+mod tests;

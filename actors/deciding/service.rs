@@ -3,8 +3,11 @@
 use xce_ledger::{Fact, GroupEvent, Precondition, View};
 use xce_model::decision::Pending;
 use xce_model::{Refusal, ServiceId};
+use xce_placement::no_room;
 pub use xce_service::rules::Author;
-use xce_service::rules::{Answer, Change, Effect, Event, Situation, decide};
+use xce_service::rules::{
+    Answer, Change, Effect, Event, Situation, cannot_move, decide, room_needed,
+};
 
 use crate::reading::condition_of;
 use crate::{Decided, Times};
@@ -45,6 +48,11 @@ pub fn service(
         Err(decision) => decision,
     };
     let (mut changes, pending) = decision.into_facts();
+    if let Some(needed) = room_needed(&situation, &changes)
+        && let Some(reason) = no_room(view, now, &needed.spec, needed.replica)
+    {
+        return Err(cannot_move(&reason.text));
+    }
     bound(&mut changes);
     let conditions = conditions(view, id, &changes);
     let facts = changes

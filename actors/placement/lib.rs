@@ -24,6 +24,7 @@ mod gate;
 mod plan;
 mod pool;
 mod reason;
+mod room;
 mod why;
 
 #[cfg(test)]
@@ -31,4 +32,5 @@ mod tests;
 
 pub use plan::{Placement, Queue, next_wake, plan};
 pub use reason::Reason;
+pub use room::no_room;
 pub use why::{Explainer, why};

@@ -7,6 +7,7 @@ use xce_host::HostRecord;
 use xce_ledger::{Usage, View};
 use xce_model::spec::Template;
 use xce_model::{ClusterTime, JobId, ServiceId, Version};
+use xce_replica::ServiceRef;
 
 use crate::candidate::Candidate;
 
@@ -139,7 +140,8 @@ impl<'a> Pool<'a> {
         if let Some(replica) = candidate.service {
             slot.passing_cpus = slot.passing_cpus.saturating_sub(asked.cpus.0);
             slot.passing_memory = slot.passing_memory.saturating_sub(asked.memory.0);
-            if let Some(counts) = self.versions.get_mut(&(replica.service, replica.version)) {
+            let making = self.making(replica);
+            if let Some(counts) = self.versions.get_mut(&making) {
                 counts[choice.host] += 1;
             }
         }
@@ -169,19 +171,20 @@ impl<'a> Pool<'a> {
         !candidate.avoid.is_empty() && self.slots.iter().any(other)
     }
 
-    /// Replicas of the job's version on each host, taken out of the cache; empty for batch jobs.
+    /// Replicas of the job's making on each host, taken out of the cache; empty for batch jobs.
     fn count_version(&mut self, candidate: &Candidate<'a>) -> Vec<u32> {
         let Some(replica) = candidate.service else {
             return Vec::new();
         };
-        if let Some(counts) = self.versions.remove(&(replica.service, replica.version)) {
+        let making = self.making(replica);
+        if let Some(counts) = self.versions.remove(&making) {
             return counts;
         }
         let mut counts = vec![0; self.slots.len()];
         for job in self.view.live_replicas(replica.service) {
             let same = job
                 .service
-                .is_some_and(|other| other.version == replica.version);
+                .is_some_and(|other| self.making(other) == making);
             if let Some(host) = job.host.as_ref().filter(|_| same && job.state.holds_host())
                 && let Ok(place) = self.slots.binary_search_by(|slot| slot.name.cmp(host))
             {
@@ -193,9 +196,16 @@ impl<'a> Pool<'a> {
 
     fn keep_version(&mut self, candidate: &Candidate<'a>, counts: Vec<u32>) {
         if let Some(replica) = candidate.service {
-            self.versions
-                .insert((replica.service, replica.version), counts);
+            self.versions.insert(self.making(replica), counts);
         }
+    }
+
+    /// The first version of a replica's making: one that was gone back to and the one that it copies
+    /// are the same.
+    fn making(&self, replica: ServiceRef) -> (ServiceId, Version) {
+        let service = self.view.service(replica.service);
+        let root = service.map_or(replica.version, |service| service.root_of(replica.version));
+        (replica.service, root)
     }
 
     fn rank(&self, candidate: &Candidate<'a>, there: &[u32], host: usize) -> Rank {

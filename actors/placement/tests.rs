@@ -5,3 +5,4 @@ mod world;
 mod properties;
 mod reasons;
 mod rules;
+mod spread;

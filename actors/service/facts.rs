@@ -1,7 +1,9 @@
 //! What is remembered of a service.
 
 use xce_model::spec::{ServiceSettings, ServiceSpec, Template};
-use xce_model::{ClusterTime, Exit, JobId, Lsn, OperationId, ServiceId, Version};
+use xce_model::{
+    Cause, ClusterTime, Exit, JobId, Lsn, Millis, Origin, OperationId, ServiceId, Version,
+};
 
 /// Why a version was made.
 #[derive(
@@ -84,6 +86,29 @@ pub enum ResetReason {
     Operator,
 }
 
+/// How long replicas of a version took: medians, absent where nothing was seen yet.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub struct Times {
+    /// From the placement to the start of the processes.
+    pub start: Option<Millis>,
+    /// From that start to being ready.
+    pub ready: Option<Millis>,
+    /// From the end of the drain to the confirmed end.
+    pub stop: Option<Millis>,
+}
+
 /// A committed change of a service.
 #[derive(
     Debug,
@@ -129,6 +154,8 @@ pub enum ServiceFact {
         queue: String,
         /// What each replica runs.
         template: Box<Template>,
+        /// Where its values came from that are not built in.
+        origins: Vec<Origin>,
         /// Why.
         reason: VersionReason,
         /// Login name of who asked; empty where XCE did.
@@ -142,6 +169,8 @@ pub enum ServiceFact {
         service: ServiceId,
         /// All settings from now on.
         settings: Box<ServiceSettings>,
+        /// Where their values came from that are not built in.
+        origins: Vec<Origin>,
         /// Application profile from now on.
         profile: String,
         /// Login name of who asked.
@@ -283,6 +312,43 @@ pub enum ServiceFact {
         /// The service.
         service: ServiceId,
     },
+    /// Somebody wants a replica killed; facts of the job say what becomes of it.
+    KillRequested {
+        /// The service.
+        service: ServiceId,
+        /// Index of the replica.
+        index: u32,
+        /// Its job.
+        job: JobId,
+        /// Login name of who asked.
+        author: String,
+        /// The operation that asked for it.
+        operation: OperationId,
+    },
+    /// Replicas ended because somebody killed them, which is no failure of theirs.
+    ReplicasKilled {
+        /// The service.
+        service: ServiceId,
+        /// Their version.
+        version: Version,
+        /// The last of them.
+        job: JobId,
+        /// How many.
+        count: u32,
+        /// Why the last one ended.
+        cause: Cause,
+        /// Ends up to this position are accounted for.
+        seen: Lsn,
+    },
+    /// It was seen how long replicas of a version take, when a rollout was complete.
+    VersionTimed {
+        /// The service.
+        service: ServiceId,
+        /// The version that stands for the making.
+        version: Version,
+        /// All that is known of it from now on.
+        times: Times,
+    },
 }
 
 /// Failures of replicas of one version that make one step of its backoff, or belong to the last.
@@ -350,7 +416,10 @@ impl ServiceFact {
             | Self::RolloutPaused { service, .. }
             | Self::RolloutResumed { service, .. }
             | Self::DeletionRequested { service, .. }
-            | Self::Deleted { service } => Some(*service),
+            | Self::KillRequested { service, .. }
+            | Self::ReplicasKilled { service, .. }
+            | Self::Deleted { service }
+            | Self::VersionTimed { service, .. } => Some(*service),
         }
     }
 
@@ -363,10 +432,12 @@ impl ServiceFact {
             | Self::SettingsChanged { operation, .. }
             | Self::RolloutPaused { operation, .. }
             | Self::RolloutResumed { operation, .. }
-            | Self::DeletionRequested { operation, .. } => Some(*operation),
+            | Self::DeletionRequested { operation, .. }
+            | Self::KillRequested { operation, .. } => Some(*operation),
             Self::Targeted { .. }
             | Self::VersionFailed { .. }
             | Self::ReplicasLost { .. }
+            | Self::ReplicasKilled { .. }
             | Self::RetryBegan { .. }
             | Self::BackoffReset { .. }
             | Self::VersionProved { .. }
@@ -376,7 +447,8 @@ impl ServiceFact {
             | Self::RolloutProgressed { .. }
             | Self::RolloutCompleted { .. }
             | Self::RolloutStuck { .. }
-            | Self::Deleted { .. } => None,
+            | Self::Deleted { .. }
+            | Self::VersionTimed { .. } => None,
         }
     }
 }

@@ -11,6 +11,8 @@ use xce_model::{ClusterTime, JobId, JobState, Lsn, Millis, Version};
 use xce_replica::state::proof_time;
 use xce_replica::{AfterStop, JobRecord};
 
+use crate::rules::is_news;
+
 /// What a job's own record makes it count as, before its host and the time are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
@@ -107,6 +109,8 @@ pub struct Member {
 pub struct Roster {
     live: OrdMap<JobId, Member>,
     ended: OrdMap<(Lsn, JobId), Arc<JobRecord>>,
+    /// Of those, the ones whose ends the rules did not ask for.
+    news: OrdMap<(Lsn, JobId), Arc<JobRecord>>,
     hosts: OrdMap<Arc<str>, u32>,
     indices: OrdMap<(Version, u32), u32>,
 }
@@ -125,7 +129,9 @@ impl Roster {
     /// Takes a job out, except from where its next state stands anyway.
     fn forget(&mut self, job: &JobRecord, comes_again: bool) {
         let Some(mark) = Mark::of(job) else {
-            self.ended.remove(&(job.changed, job.id));
+            let key = (job.changed, job.id);
+            self.ended.remove(&key);
+            self.news.remove(&key);
             return;
         };
         less(&mut self.indices, &(mark.version, mark.index));
@@ -141,7 +147,11 @@ impl Roster {
         let Some(mark) = Mark::of(job) else {
             self.live.remove(&job.id);
             if job.service.is_some() {
-                self.ended.insert((job.changed, job.id), Arc::clone(job));
+                let key = (job.changed, job.id);
+                self.ended.insert(key, Arc::clone(job));
+                if ended_unasked(job) {
+                    self.news.insert(key, Arc::clone(job));
+                }
             }
             return;
         };
@@ -178,10 +188,11 @@ impl Roster {
         self.ended.values()
     }
 
-    /// As [`Roster::ended`], those that changed after a position.
-    pub fn ended_after(&self, lsn: Lsn) -> impl Iterator<Item = &Arc<JobRecord>> {
+    /// As [`Roster::ended`], those that changed after a position and whose ends the rules did not ask
+    /// for.
+    pub fn news_after(&self, lsn: Lsn) -> impl Iterator<Item = &Arc<JobRecord>> {
         let first = (lsn.saturating_add(1), JobId::element(0, 0));
-        self.ended.range(first..).map(|(_, job)| job)
+        self.news.range(first..).map(|(_, job)| job)
     }
 
     /// Hosts that live replicas hold, by name.
@@ -193,6 +204,12 @@ impl Roster {
     pub fn has_index(&self, version: Version, index: u32) -> bool {
         self.indices.contains_key(&(version, index))
     }
+}
+
+/// Whether a job ended for a cause that the rules have to account for.
+pub fn ended_unasked(job: &JobRecord) -> bool {
+    let exit = job.exit.as_ref();
+    job.state.is_terminal() && exit.is_some_and(|exit| is_news(exit.cause))
 }
 
 fn held_host(job: &JobRecord) -> Option<&Arc<str>> {

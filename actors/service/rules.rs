@@ -13,6 +13,7 @@ mod draft;
 mod fence;
 mod replace;
 mod rollout;
+mod room;
 mod settle;
 mod share;
 mod slow_start;
@@ -21,10 +22,11 @@ mod victims;
 
 pub use budget::{Turns, most_restarts, waits_for_turn};
 pub use census::{Census, Counts, Group, Replica, Standing};
-pub use command::{Author, Command, Which};
+pub use command::{Author, Base, Command, Which};
 pub use fence::{Fence, resolve};
-pub use replace::is_failure;
+pub use replace::{is_failure, is_news};
 pub use rollout::{Blocker, measure};
+pub use room::{RoomNeeded, cannot_move, room_needed};
 pub use share::{Size, shares};
 pub use validate::check_spec;
 

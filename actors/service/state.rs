@@ -12,9 +12,10 @@ pub use version::{Backoff, FIRST_DISPATCH, LastFailure, Outcome, STEP_TIMES_MAX,
 use std::sync::Arc;
 
 use xce_model::spec::{JobSpec, ServiceSettings, ServiceSpec, Template};
-use xce_model::{ClusterTime, Lsn, Millis, ServiceId, Version, WallTime};
+use xce_model::origins::stamped;
+use xce_model::{ClusterTime, Lsn, Millis, Origin, ServiceId, Version, WallTime};
 
-use crate::facts::{ServiceFact, TargetReason, VersionReason};
+use crate::facts::{ServiceFact, TargetReason, Times, VersionReason};
 
 /// A service as committed.
 #[derive(
@@ -45,6 +46,8 @@ pub struct ServiceRecord {
     pub scaled_by_operator: bool,
     /// Settings that make no version.
     pub settings: ServiceSettings,
+    /// Where values of the settings came from that are not built in.
+    pub settings_origins: Vec<Origin>,
     /// Number of the settings, from 1.
     pub settings_generation: u32,
     /// Versions kept, numbers rising; the last one is the current one.
@@ -86,6 +89,7 @@ impl ServiceRecord {
             desired: spec.replicas.unwrap_or(1),
             scaled_by_operator: false,
             settings: spec.settings.clone(),
+            settings_origins: stamped(&spec.origins, 1),
             settings_generation: 1,
             versions: Vec::new(),
             rollout: Rollout::begin(1, 0, now),
@@ -101,7 +105,7 @@ impl ServiceRecord {
         record.note(("created", text), now, lsn, wall);
         record.add_version(
             (1, VersionReason::Create, author),
-            (&spec.queue, &spec.template),
+            (&spec.queue, &spec.template, &stamped(&spec.origins, 1)),
             now,
             wall,
         );
@@ -115,7 +119,9 @@ impl ServiceRecord {
             self.note(event, now, lsn, wall);
         }
         match fact {
-            ServiceFact::Created { .. } | ServiceFact::Deleted { .. } => {}
+            ServiceFact::Created { .. }
+            | ServiceFact::Deleted { .. }
+            | ServiceFact::KillRequested { .. } => {}
             ServiceFact::Scaled {
                 desired,
                 by_operator,
@@ -128,13 +134,22 @@ impl ServiceRecord {
                 number,
                 queue,
                 template,
+                origins,
                 reason,
                 author,
                 ..
-            } => self.add_version((*number, *reason, author), (queue, template), now, wall),
+            } => self.add_version(
+                (*number, *reason, author),
+                (queue, template, origins),
+                now,
+                wall,
+            ),
             ServiceFact::SettingsChanged {
-                settings, profile, ..
-            } => self.set_settings(settings, profile),
+                settings,
+                origins,
+                profile,
+                ..
+            } => self.set_settings(settings, origins, profile),
             ServiceFact::Targeted {
                 version, want, why, ..
             } => self.target(*version, *want, *why),
@@ -150,6 +165,9 @@ impl ServiceRecord {
                 seen,
                 ..
             } => self.lose(*version, *count, *seen),
+            ServiceFact::ReplicasKilled { seen, .. } => {
+                self.accounted = self.accounted.max(*seen);
+            }
             ServiceFact::RetryBegan { version, .. } => {
                 self.with_version(*version, VersionRecord::retry);
             }
@@ -173,11 +191,15 @@ impl ServiceRecord {
             | ServiceFact::RolloutPaused { .. }
             | ServiceFact::RolloutResumed { .. } => self.apply_rollout(fact, now),
             ServiceFact::DeletionRequested { .. } => self.deleting_since = Some(now),
+            ServiceFact::VersionTimed { version, times, .. } => {
+                self.with_version(*version, |record| record.times = *times);
+            }
         }
     }
 
-    fn set_settings(&mut self, settings: &ServiceSettings, profile: &str) {
+    fn set_settings(&mut self, settings: &ServiceSettings, origins: &[Origin], profile: &str) {
         self.settings = settings.clone();
+        self.settings_origins = origins.to_vec();
         profile.clone_into(&mut self.profile);
         self.settings_generation += 1;
     }
@@ -236,6 +258,8 @@ impl ServiceRecord {
             | ServiceFact::Targeted { .. }
             | ServiceFact::VersionFailed { .. }
             | ServiceFact::ReplicasLost { .. }
+            | ServiceFact::KillRequested { .. }
+            | ServiceFact::ReplicasKilled { .. }
             | ServiceFact::RetryBegan { .. }
             | ServiceFact::BackoffReset { .. }
             | ServiceFact::VersionProved { .. }
@@ -243,7 +267,8 @@ impl ServiceRecord {
             | ServiceFact::FellShort { .. }
             | ServiceFact::BecameFull { .. }
             | ServiceFact::DeletionRequested { .. }
-            | ServiceFact::Deleted { .. } => {}
+            | ServiceFact::Deleted { .. }
+            | ServiceFact::VersionTimed { .. } => {}
         }
     }
 
@@ -266,7 +291,7 @@ impl ServiceRecord {
     fn add_version(
         &mut self,
         what: (Version, VersionReason, &str),
-        spec: (&str, &Template),
+        spec: (&str, &Template, &[Origin]),
         now: ClusterTime,
         wall: WallTime,
     ) {
@@ -298,6 +323,7 @@ impl ServiceRecord {
                 held: false,
                 rerunnable: false,
             }),
+            origins: spec.2.to_vec(),
             author: author.to_owned(),
             time: wall,
             reason,
@@ -307,6 +333,7 @@ impl ServiceRecord {
             limit_since: now,
             proved: false,
             backoff: Backoff::default(),
+            times: Times::default(),
         });
         self.rollout = Rollout::begin(number, old, now);
         if let Some(pause) = &mut self.paused {

@@ -69,6 +69,15 @@ impl World {
     }
 
     pub fn host_in(&mut self, name: &str, cpus: u64, zone: &str) {
+        self.join(name, cpus, vec![("zone".into(), zone.into())]);
+    }
+
+    /// A host without labels.
+    pub fn unlabelled(&mut self, name: &str, cpus: u64) {
+        self.join(name, cpus, Vec::new());
+    }
+
+    fn join(&mut self, name: &str, cpus: u64, labels: Vec<(String, String)>) {
         self.apply(HostFact::Joined {
             inventory: Inventory {
                 name: name.into(),
@@ -79,7 +88,7 @@ impl World {
                 memory: Bytes(cpus << 30),
                 port_first: 20_000,
                 port_last: 20_002,
-                labels: vec![("zone".into(), zone.into())],
+                labels,
                 not_enforced: Vec::new(),
             },
         });

@@ -8,7 +8,7 @@ use xce_model::{ClusterTime, Millis, Version};
 use xce_replica::JobRecord;
 
 use super::Situation;
-use crate::roster::{Class, Mark, Replicas};
+use crate::roster::{Class, Mark, Replicas, ended_unasked};
 use crate::state::ServiceRecord;
 
 /// What a replica counts as. The order is that of victims of a scale-down.
@@ -127,7 +127,7 @@ pub struct Census<'a> {
     pub groups: Vec<Group>,
     /// Place of the current version's group.
     pub current: usize,
-    /// Replicas that ended and are not accounted for.
+    /// Replicas that ended without being asked to and are not accounted for.
     pub ended: Vec<&'a Arc<JobRecord>>,
     /// When the next ready replica becomes available.
     pub next_available: Option<ClusterTime>,
@@ -159,14 +159,14 @@ impl<'a> Census<'a> {
                 for member in roster.members() {
                     census.count(record, &mut counting, &member.job, member.mark);
                 }
-                census.ended.extend(roster.ended_after(record.accounted));
+                census.ended.extend(roster.news_after(record.accounted));
             }
             Replicas::Listed(jobs) => {
                 census.replicas.reserve_exact(jobs.len());
                 for job in jobs {
                     if let Some(mark) = Mark::of(job) {
                         census.count(record, &mut counting, job, mark);
-                    } else if job.service.is_some() && job.changed > record.accounted {
+                    } else if job.changed > record.accounted && ended_unasked(job) {
                         census.ended.push(job);
                     }
                 }

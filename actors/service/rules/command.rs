@@ -153,7 +153,7 @@ pub fn decide(draft: &mut Draft<'_>, command: Command, author: &Author) -> Resul
     }
     match command {
         Command::Scale { desired, remove } => scale::scale(draft, desired, &remove, author),
-        Command::Kill { which, cause } => kill(draft, which, cause),
+        Command::Kill { which, cause } => kill(draft, which, cause, author),
         Command::Delete => Ok(delete(draft, author)),
         Command::Update { spec, take_count } => update::update(draft, &spec, take_count, author),
         Command::Pause => Ok(pause(draft, author)),
@@ -176,7 +176,12 @@ fn accepted(text: impl Into<String>) -> Answer {
     Answer::Accepted { text: text.into() }
 }
 
-fn kill(draft: &mut Draft<'_>, which: Which, cause: Cause) -> Result<Answer, Refusal> {
+fn kill(
+    draft: &mut Draft<'_>,
+    which: Which,
+    cause: Cause,
+    author: &Author,
+) -> Result<Answer, Refusal> {
     let census = draft.census();
     let wanted = match which {
         Which::Job(job) => census.replicas.iter().find(|replica| replica.job.id == job),
@@ -194,6 +199,14 @@ fn kill(draft: &mut Draft<'_>, which: Which, cause: Cause) -> Result<Answer, Ref
     if replica.standing == Standing::Stopping {
         return Ok(no_change(format!("job {} is stopping already", job.id)));
     }
+    let fact = ServiceFact::KillRequested {
+        service: draft.record().id,
+        index: replica.index,
+        job: job.id,
+        author: author.user.clone(),
+        operation: author.operation,
+    };
+    draft.service(fact);
     draft.stop(job, cause);
     Ok(accepted(format!(
         "replica {} (job {}) is killed and will be replaced",

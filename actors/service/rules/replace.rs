@@ -1,6 +1,6 @@
 //! Failures, losses and delays of replacements.
 
-use xce_model::{Cause, ClusterTime, Lsn, Millis};
+use xce_model::{Cause, ClusterTime, JobId, Lsn, Millis};
 use xce_replica::JobRecord;
 
 use super::draft::Draft;
@@ -15,7 +15,9 @@ enum Meaning {
     Failed,
     /// It went with its host.
     Lost,
-    /// Somebody wanted it.
+    /// A person wanted it.
+    Killed,
+    /// XCE wanted it.
     Wanted,
 }
 
@@ -31,9 +33,8 @@ const fn meaning(cause: Cause) -> Meaning {
         | Cause::HostLaunchFailed
         | Cause::GaveUp => Meaning::Failed,
         Cause::HostLost | Cause::HostRebooted => Meaning::Lost,
-        Cause::TermOwner
-        | Cause::TermAdmin
-        | Cause::TermRequeue
+        Cause::TermOwner | Cause::TermAdmin => Meaning::Killed,
+        Cause::TermRequeue
         | Cause::TermScaleDown
         | Cause::TermUpdate
         | Cause::TermServiceDeleted
@@ -43,6 +44,17 @@ const fn meaning(cause: Cause) -> Meaning {
     }
 }
 
+/// Whether a cause means that a replica failed, rather than that somebody wanted its end or that it
+/// went with its host.
+pub fn is_failure(cause: Cause) -> bool {
+    meaning(cause) == Meaning::Failed
+}
+
+/// Whether an end with a cause has to be accounted for: the rules did not ask for it.
+pub fn is_news(cause: Cause) -> bool {
+    meaning(cause) != Meaning::Wanted
+}
+
 /// Takes in the replicas that ended since the last time.
 pub fn account(draft: &mut Draft<'_>, census: &Census<'_>) {
     let seen = census.ended.iter().map(|job| job.changed).max();
@@ -50,20 +62,35 @@ pub fn account(draft: &mut Draft<'_>, census: &Census<'_>) {
     for group in &census.groups {
         let mut failed: Vec<&JobRecord> = Vec::new();
         let mut lost = 0;
+        let mut killed: Option<(u32, JobId, Cause)> = None;
         for job in &census.ended {
             let version = job.service.map_or(0, |of| of.version);
             let cause = job.exit.as_ref().map(|exit| exit.cause);
             if draft.record().root_of(version) != group.root {
                 continue;
             }
-            match cause.map(meaning) {
-                Some(Meaning::Failed) => failed.push(job),
-                Some(Meaning::Lost) => lost += 1,
-                Some(Meaning::Wanted) | None => {}
+            match cause.map(|cause| (meaning(cause), cause)) {
+                Some((Meaning::Failed, _)) => failed.push(job),
+                Some((Meaning::Lost, _)) => lost += 1,
+                Some((Meaning::Killed, cause)) => {
+                    let count = killed.map_or(0, |(count, _, _)| count);
+                    killed = Some((count + 1, job.id, cause));
+                }
+                Some((Meaning::Wanted, _)) | None => {}
             }
         }
         let service = draft.record().id;
         let version = group.version;
+        if let Some((count, job, cause)) = killed {
+            draft.service(ServiceFact::ReplicasKilled {
+                service,
+                version,
+                job,
+                count,
+                cause,
+                seen,
+            });
+        }
         if lost > 0 {
             draft.service(ServiceFact::ReplicasLost {
                 service,

@@ -1,18 +1,20 @@
 //! The rollout: its progress and its end, and its steps.
 
 mod blocker;
+mod timing;
 
 pub use blocker::Blocker;
 pub(crate) use blocker::blocker;
+pub use timing::measure;
 
 use xce_model::spec::{OnStuck, Template};
-use xce_model::{Cause, OperationId, Version};
+use xce_model::{Cause, OperationId, Origin, Version};
 
 use super::draft::Draft;
 use super::fence::Fence;
 use super::{Census, Replica, Standing, settle, victims};
 use crate::facts::{ServiceFact, TargetReason, VersionReason};
-use crate::state::ServiceRecord;
+use crate::state::{ServiceRecord, VersionRecord};
 
 /// Notes availability, progress, completion and the deadline; true where a stuck rollout was
 /// replaced by a rollback.
@@ -32,6 +34,7 @@ pub fn observe(draft: &mut Draft<'_>, census: &Census<'_>) -> bool {
             version,
             untested,
         });
+        timing::note(draft, census);
         return false;
     }
     if draft.record().paused.is_some() {
@@ -105,15 +108,16 @@ fn observe_deadline(draft: &mut Draft<'_>, census: &Census<'_>) -> bool {
         reason,
     });
     let Ok(back) = back else { return false };
-    let Some((queue, template)) = making_of(draft.record(), back) else {
+    let Some(making) = making_of(draft.record(), back) else {
         return false;
     };
     let number = draft.record().current().number + 1;
     draft.service(ServiceFact::Versioned {
         service,
         number,
-        queue,
-        template: Box::new(template),
+        queue: making.queue,
+        template: Box::new(making.template),
+        origins: making.origins,
         reason: VersionReason::AutomaticRollbackOf(back),
         author: String::new(),
         operation: OperationId::default(),
@@ -144,10 +148,31 @@ fn rollback_target(record: &ServiceRecord) -> Result<Version, NoRollback> {
         .ok_or(NoRollback::NothingCompleted)
 }
 
-/// Queue and template of a version that is kept.
-pub fn making_of(record: &ServiceRecord, number: Version) -> Option<(String, Template)> {
-    let spec = &record.version(number)?.spec;
-    Some((spec.queue.clone(), spec.template.clone()))
+/// What makes a version: where its replicas wait, and what they run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Making {
+    /// Queue.
+    pub queue: String,
+    /// What each replica runs.
+    pub template: Template,
+    /// Where its values came from that are not built in.
+    pub origins: Vec<Origin>,
+}
+
+/// The making of a version that is kept.
+pub fn making_of(record: &ServiceRecord, number: Version) -> Option<Making> {
+    record.version(number).map(Making::of)
+}
+
+impl Making {
+    /// That of a version.
+    pub fn of(version: &VersionRecord) -> Self {
+        Self {
+            queue: version.spec.queue.clone(),
+            template: version.spec.template.clone(),
+            origins: version.origins.clone(),
+        }
+    }
 }
 
 /// The next step, if there is one: grow the new version, else shrink old ones.

@@ -1,6 +1,6 @@
 //! The last events of a service, in words.
 
-use xce_model::{ClusterTime, Lsn, WallTime};
+use xce_model::{Cause, ClusterTime, JobId, Lsn, WallTime};
 
 use crate::facts::{ResetReason, ServiceFact, TargetReason, VersionReason};
 
@@ -58,6 +58,19 @@ pub(super) fn describe(fact: &ServiceFact) -> Option<(&'static str, String)> {
             "lost",
             format!("{count} replicas of version {version} were lost with their hosts"),
         )),
+        ServiceFact::KillRequested {
+            index, job, author, ..
+        } => Some((
+            "kill",
+            format!("{author} wants replica {index} (job {job}) killed"),
+        )),
+        ServiceFact::ReplicasKilled {
+            version,
+            job,
+            count,
+            cause,
+            ..
+        } => Some(("killed", killed_text(*version, *job, *count, *cause))),
         ServiceFact::BackoffReset { version, why, .. } => {
             Some(("reset", reset_text(*version, *why)))
         }
@@ -95,7 +108,16 @@ pub(super) fn describe(fact: &ServiceFact) -> Option<(&'static str, String)> {
         ServiceFact::RetryBegan { .. }
         | ServiceFact::DispatchLimited { .. }
         | ServiceFact::RolloutProgressed { .. }
-        | ServiceFact::Deleted { .. } => None,
+        | ServiceFact::Deleted { .. }
+        | ServiceFact::VersionTimed { .. } => None,
+    }
+}
+
+fn killed_text(version: u32, job: JobId, count: u32, cause: Cause) -> String {
+    let why = cause.sentence();
+    match count {
+        1 => format!("job {job} of version {version} ended: {why}"),
+        more => format!("{more} replicas of version {version} ended, the last job {job}: {why}"),
     }
 }
 

@@ -1,10 +1,30 @@
 //! Reading the committed state of a service, and what must hold of it.
 
-use xce_model::Version;
+use xce_model::spec::ServiceSpec;
+use xce_model::{Origin, Version};
 
 use super::{EVENTS_MAX, Outcome, ServiceRecord, VersionRecord};
 
 impl ServiceRecord {
+    /// The specification that the service has now: version, settings and count, with their sources.
+    pub fn resolved(&self) -> ServiceSpec {
+        let version = self.current();
+        let of_settings = |origin: &&Origin| is_setting(&origin.path);
+        let settings = self.settings_origins.iter().filter(of_settings);
+        let template = version.origins.iter();
+        let origins = template.filter(|origin| !is_setting(&origin.path));
+        ServiceSpec {
+            name: self.name.clone(),
+            project: self.project.clone(),
+            queue: version.spec.queue.clone(),
+            profile: self.profile.clone(),
+            replicas: Some(self.desired),
+            template: version.spec.template.clone(),
+            settings: self.settings.clone(),
+            origins: origins.chain(settings).cloned().collect(),
+        }
+    }
+
     /// The current version: the last one made.
     ///
     /// # Panics
@@ -126,4 +146,20 @@ impl ServiceRecord {
         }
         Ok(())
     }
+}
+
+/// Whether a value belongs to the settings or the service itself rather than to a version.
+fn is_setting(path: &str) -> bool {
+    let head = path.split('.').next().unwrap_or_default();
+    let names = [
+        "name",
+        "project",
+        "profile",
+        "replicas",
+        "spread",
+        "rollout",
+        "replacement",
+        "labels",
+    ];
+    names.contains(&head)
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use xce_model::spec::JobSpec;
-use xce_model::{ClusterTime, Exit, JobId, Version, WallTime};
+use xce_model::{ClusterTime, Exit, JobId, Origin, Version, WallTime};
 
-use crate::facts::{Failure, VersionReason};
+use crate::facts::{Failure, Times, VersionReason};
 
 /// What became of a version.
 #[derive(
@@ -55,6 +55,8 @@ pub struct VersionRecord {
     pub root: Version,
     /// What each replica is submitted as.
     pub spec: Arc<JobSpec>,
+    /// Where its values came from that are not built in.
+    pub origins: Vec<Origin>,
     /// Login name of who made it; empty where XCE did.
     pub author: String,
     /// When, by the controller's wall clock.
@@ -73,6 +75,8 @@ pub struct VersionRecord {
     pub proved: bool,
     /// Failures and delays.
     pub backoff: Backoff,
+    /// How long its replicas took, for estimates.
+    pub times: Times,
 }
 
 /// Failures of a version and the delay that they cost.
@@ -148,6 +152,11 @@ impl VersionRecord {
         } else {
             self.dispatch_limit
         }
+    }
+
+    /// Whether replicas of it failed on a host since its failures were last forgotten.
+    pub fn failed_on(&self, host: &str) -> bool {
+        self.backoff.hosts.iter().any(|known| known == host)
     }
 
     /// Takes in failures.

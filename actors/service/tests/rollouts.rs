@@ -20,14 +20,14 @@ fn with_deadline(mut spec: ServiceSpec, seconds: u64, on_stuck: OnStuck) -> Serv
 }
 
 /// The mixes (old, new) that a rollout goes through, each when all stops are confirmed.
-fn trace(spec: &ServiceSpec, behaviour: Behaviour) -> Vec<(usize, usize)> {
+pub fn trace(spec: &ServiceSpec, behaviour: Behaviour) -> Vec<(usize, usize)> {
     let mut world = World::complete(spec);
     world.behave("v2", behaviour);
     world.stop_time = 0;
     world.ignores_limits = true;
     world.command_once(update(&world.record, "v2"));
     let mut seen: Vec<(usize, usize)> = Vec::new();
-    let mut note = |world: &World| {
+    let note = |world: &World, seen: &mut Vec<(usize, usize)>| {
         let mix = world.mix();
         let pair = |version| mix.get(&version).copied().unwrap_or(0);
         let now = (pair(1), pair(2));
@@ -36,12 +36,16 @@ fn trace(spec: &ServiceSpec, behaviour: Behaviour) -> Vec<(usize, usize)> {
         }
     };
     // The first step is taken with the update: its stops are confirmed before the next.
-    note(&world);
-    for _ in 0..200 {
+    note(&world, &mut seen);
+    // Between two steps lie a few decisions that only take note.
+    let mut idle = 0;
+    while idle < 8 {
         world.confirm_stops();
         world.place_and_run();
         world.one_decision();
-        note(&world);
+        let before = seen.len();
+        note(&world, &mut seen);
+        idle = if seen.len() > before { 0 } else { idle + 1 };
     }
     seen
 }

@@ -46,6 +46,7 @@ fn record(mix: Mix) -> ServiceRecord {
         number: 2,
         queue: "normal".to_owned(),
         template: Box::new(template("v2")),
+        origins: Vec::new(),
         reason: VersionReason::Update,
         author: "ada".to_owned(),
         operation: OperationId::default(),
@@ -276,6 +277,7 @@ fn v4_a_stuck_rollout_that_loses_a_host() {
                     } else {
                         "v3"
                     })),
+                    origins: Vec::new(),
                     reason,
                     author: "ada".to_owned(),
                     operation: OperationId::default(),

@@ -7,7 +7,8 @@ use crate::tests::world::settings;
 
 #[test]
 fn v1_bounds() {
-    // Unset and bad texts (V1.3 to V1.7) are the file's; here their rounding with the other at 0.
+    // Texts that are no amount (V1.3, V1.4) are refused by the file's reader, and what is unset is 25%
+    // there; here V1.5 to V1.7 with the unset one at 0, for the rounding alone.
     let rows = [
         ("V1.1", Percent(0), Percent(0), 0, (0, 1)),
         ("V1.2", Percent(39), Percent(39), 10, (4, 3)),
@@ -29,7 +30,9 @@ fn v1_bounds() {
 
 #[test]
 fn v2_effective_unavailability() {
-    let rows: [(u32, Amount, u32, u32); 8] = [
+    // Each row is two of the cases: the most unavailable and the least available. Replacing all at
+    // once, which others call recreation, is the last: everything may be unavailable.
+    let rows: [(u32, Amount, u32, u32); 12] = [
         (10, Count(5), 5, 5),
         (10, Count(10), 10, 0),
         (5, Count(10), 5, 0),
@@ -38,6 +41,10 @@ fn v2_effective_unavailability() {
         (10, Percent(60), 6, 4),
         (10, Percent(100), 10, 0),
         (5, Percent(100), 5, 0),
+        (1, Percent(99), 0, 1),
+        (3, Percent(67), 2, 1),
+        (7, Percent(0), 0, 7),
+        (1, Count(1), 1, 0),
     ];
     for (desired, unavailable, expected, minimum) in rows {
         let mut rollout = settings().rollout;

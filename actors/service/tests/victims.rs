@@ -84,7 +84,7 @@ fn victim(replicas: &[Ready]) -> usize {
 
 #[test]
 fn v7_of_those_that_are_ready() {
-    let rows: [(&str, &[Ready], usize); 7] = [
+    let rows: [(&str, &[Ready], usize); 10] = [
         (
             "V7.6: not yet available before available",
             &[Ready("a", 999, 0), Ready("b", MONTH, 0)],
@@ -121,6 +121,34 @@ fn v7_of_those_that_are_ready() {
                 Ready("b", 5_000, 0),
             ],
             1,
+        ),
+        (
+            // By restarts the first would go; the design has no such order: of equals the newest.
+            "V7.10: restarts do not count, the newest goes",
+            &[Ready("a", MONTH, 9_001), Ready("b", MONTH, 0)],
+            1,
+        ),
+        (
+            "not yet available before two on a host",
+            &[
+                Ready("a", MONTH, 0),
+                Ready("a", MONTH, 0),
+                Ready("b", 999, 0),
+            ],
+            2,
+        ),
+        (
+            "three on a host before two",
+            &[
+                Ready("a", MONTH, 0),
+                Ready("a", MONTH, 0),
+                Ready("b", MONTH, 0),
+                Ready("b", MONTH, 0),
+                Ready("b", MONTH, 0),
+                Ready("a", MONTH, 0),
+                Ready("a", MONTH, 0),
+            ],
+            6,
         ),
         (
             "V7.11: two on a host before one that was restarted often",

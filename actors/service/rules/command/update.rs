@@ -1,14 +1,33 @@
 //! Commands that make a version.
 
-use xce_model::spec::{ServiceSpec, Template};
+use xce_model::origins::stamped;
+use xce_model::spec::ServiceSpec;
 use xce_model::{Refusal, RefusalKind, Version};
 
 use super::super::draft::Draft;
-use super::super::rollout::making_of;
+use super::super::rollout::{Making, making_of};
 use super::super::{Answer, validate};
-use super::{Author, accepted, no_change, scale};
+use super::{Author, Base, accepted, no_change, scale};
 use crate::facts::{ServiceFact, VersionReason};
 use crate::state::{ServiceRecord, VersionRecord};
+
+/// Takes over a specification that was made of the current one by changing single values.
+///
+/// # Errors
+/// `changed` when the service is no longer what the specification was made of; make it again.
+pub fn amend(
+    draft: &mut Draft<'_>,
+    amendment: (&ServiceSpec, Base),
+    take_count: bool,
+    author: &Author,
+) -> Result<Answer, Refusal> {
+    let (spec, base) = amendment;
+    if Base::of(draft.record()) != base {
+        let text = format!("service `{}` was changed meanwhile", draft.record().name);
+        return Err(Refusal::refused("changed", text));
+    }
+    update(draft, spec, take_count, author)
+}
 
 /// Takes another specification over: what is equal to the current one changes nothing.
 pub fn update(
@@ -25,17 +44,25 @@ pub fn update(
     let versioned = current.template != spec.template || current.queue != spec.queue;
     let resettled = record.settings != spec.settings || record.profile != spec.profile;
     let (service, before) = (record.id, record.desired);
+    // A request that makes no version is named by the one that is current.
+    let number = record.current().number + u32::from(versioned);
+    let origins = stamped(&spec.origins, number);
     if resettled {
         draft.service(ServiceFact::SettingsChanged {
             service,
             settings: Box::new(spec.settings.clone()),
+            origins: origins.clone(),
             profile: spec.profile.clone(),
             author: author.user.clone(),
             operation: author.operation,
         });
     }
     if versioned {
-        let making = (spec.queue.clone(), spec.template.clone());
+        let making = Making {
+            queue: spec.queue.clone(),
+            template: spec.template.clone(),
+            origins,
+        };
         add_version(draft, making, VersionReason::Update, author);
     }
     if let Some(desired) = count {
@@ -88,16 +115,16 @@ fn count(
 
 fn add_version(
     draft: &mut Draft<'_>,
-    making: (String, Template),
+    making: Making,
     reason: VersionReason,
     author: &Author,
 ) {
-    let (queue, template) = making;
     let fact = ServiceFact::Versioned {
         service: draft.record().id,
         number: draft.record().current().number + 1,
-        queue,
-        template: Box::new(template),
+        queue: making.queue,
+        template: Box::new(making.template),
+        origins: making.origins,
         reason,
         author: author.user.clone(),
         operation: author.operation,
@@ -167,8 +194,7 @@ fn default_target(record: &ServiceRecord) -> Result<&VersionRecord, Refusal> {
 
 /// A new version of the same template.
 pub fn restart(draft: &mut Draft<'_>, author: &Author) -> Answer {
-    let spec = &draft.record().current().spec;
-    let making = (spec.queue.clone(), spec.template.clone());
+    let making = Making::of(draft.record().current());
     add_version(draft, making, VersionReason::Restart, author);
     begun(draft.record())
 }

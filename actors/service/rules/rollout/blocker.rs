@@ -44,7 +44,7 @@ pub enum Blocker {
         /// Whether the rollout is stuck, so that nothing available is removed.
         stuck: bool,
         /// What is waited for.
-        waiting: Vec<Waiting>,
+        waiting: Awaited,
     },
     /// New replicas cannot be started: too many would be live.
     Live {
@@ -55,7 +55,7 @@ pub enum Blocker {
         /// Most that may be.
         maximum: u32,
         /// What is waited for.
-        waiting: Vec<Waiting>,
+        waiting: Awaited,
     },
     /// All replicas are there, and some are not available.
     Waiting {
@@ -64,8 +64,17 @@ pub enum Blocker {
         /// Desired count.
         desired: u32,
         /// What is waited for.
-        waiting: Vec<Waiting>,
+        waiting: Awaited,
     },
+}
+
+/// Replicas that are waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Awaited {
+    /// The first of them, at most three.
+    pub named: Vec<Waiting>,
+    /// How many more there are.
+    pub more: u32,
 }
 
 /// A replica that is waited for.
@@ -170,11 +179,13 @@ fn last_text(job: JobId, exit: &xce_model::Exit, stderr: &str) -> String {
     }
 }
 
-fn waiting(census: &Census<'_>, wanted: impl Fn(Standing) -> bool) -> Vec<Waiting> {
-    census
+fn waiting(census: &Census<'_>, wanted: impl Fn(Standing) -> bool) -> Awaited {
+    let mut all = census
         .replicas
         .iter()
-        .filter(|replica| wanted(replica.standing))
+        .filter(|replica| wanted(replica.standing));
+    let named = all
+        .by_ref()
         .take(NAMED_MAX)
         .map(|replica| Waiting {
             job: replica.job.id,
@@ -182,7 +193,9 @@ fn waiting(census: &Census<'_>, wanted: impl Fn(Standing) -> bool) -> Vec<Waitin
             standing: replica.standing,
             text: replica.job.probe_text.clone(),
         })
-        .collect()
+        .collect();
+    let more = u32::try_from(all.count()).unwrap_or(u32::MAX);
+    Awaited { named, more }
 }
 
 impl Blocker {
@@ -192,7 +205,7 @@ impl Blocker {
             Self::Paused { .. } | Self::Backoff { .. } => &mut [],
             Self::Available { waiting, .. }
             | Self::Live { waiting, .. }
-            | Self::Waiting { waiting, .. } => waiting,
+            | Self::Waiting { waiting, .. } => &mut waiting.named,
         }
     }
 }
@@ -228,12 +241,19 @@ impl fmt::Display for Waiting {
     }
 }
 
-fn join(waiting: &[Waiting]) -> String {
-    match waiting {
-        [] => "waiting for a decision".to_owned(),
-        some => {
-            let texts: Vec<String> = some.iter().map(Waiting::to_string).collect();
-            format!("waiting for {}", texts.join("; "))
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.named.is_empty() {
+            return f.write_str("waiting for a decision");
+        }
+        f.write_str("waiting for ")?;
+        for (place, one) in self.named.iter().enumerate() {
+            let gap = if place > 0 { "; " } else { "" };
+            write!(f, "{gap}{one}")?;
+        }
+        match self.more {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
         }
     }
 }
@@ -280,7 +300,7 @@ impl fmt::Display for Blocker {
                 } else {
                     write!(f, "available {available}, minimum {minimum}; ")?;
                 }
-                f.write_str(&join(waiting))
+                write!(f, "{waiting}")
             }
             Self::Live {
                 version,
@@ -290,7 +310,7 @@ impl fmt::Display for Blocker {
             } => write!(
                 f,
                 "cannot start version {version}: live {live} + 1 > maximum {maximum}; {}",
-                join(waiting)
+                waiting
             ),
             Self::Waiting {
                 available,
@@ -300,7 +320,7 @@ impl fmt::Display for Blocker {
                 f,
                 "available {available} {} desired {desired}; {}",
                 order(*available, *desired),
-                join(waiting)
+                waiting
             ),
         }
     }

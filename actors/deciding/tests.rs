@@ -1,0 +1,3 @@
+//! Scenarios of services, placement and hosts together, on a ledger in memory.
+
+mod blame;
