@@ -82,7 +82,9 @@ impl Decider {
                 let step = host::silence(view, host, *silent, **patience, times);
                 of_option(step.map(|step| step.decided))
             }
-            GroupEvent::HostBeat { host } => of_option(host::beat(view, host, times)),
+            GroupEvent::HostBeat { host, disk_full } => {
+                of_option(host::beat(view, host, *disk_full, times))
+            }
             GroupEvent::HostLeft { host } => of_option(host::left(view, host)),
             GroupEvent::HostJoined(joining) => match host::join(view, joining, times) {
                 Ok(step) => of_option(step.map(|step| step.decided)),

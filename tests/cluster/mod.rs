@@ -19,6 +19,7 @@ mod programs;
 mod refusals;
 mod replay;
 mod restarts;
+mod rollouts;
 mod workers;
 
 use std::fs;

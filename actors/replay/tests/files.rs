@@ -55,10 +55,19 @@ async fn a_journal_is_read_and_what_is_not_readable_is_named() {
     let lsn = wal.status().last_lsn;
     assert_eq!((report.from, report.to), (0, lsn));
 
-    wal.snapshot_now().await.unwrap();
-    wal.persist(inputs[0].encode()).await.unwrap();
-    let report = replay_file(&export(&wal, &directory)).unwrap();
-    assert_eq!((report.groups, report.from), (1, lsn));
+    // Once the log was purged it begins with a snapshot; purging is in the background.
+    let mut report = report;
+    for _ in 0..100 {
+        wal.snapshot_now().await.unwrap();
+        wal.persist(inputs[0].encode()).await.unwrap();
+        report = replay_file(&export(&wal, &directory)).unwrap();
+        if report.from > 0 {
+            break;
+        }
+    }
+    assert!(report.from >= lsn, "{report:?}");
+    assert_eq!(report.to, wal.status().last_lsn);
+    assert_eq!(report.groups, report.to - report.from);
     wal.close().await;
 
     let bytes = std::fs::read(&path).unwrap();

@@ -89,7 +89,8 @@ impl JournalSource {
     ) -> Result<JournalPage, JournalError> {
         let mut bytes = Vec::with_capacity(bytes_max.min(PAGE_BYTES_MAX));
         let mut cursor = match cursor {
-            Some(cursor) if cursor.is_sound() => cursor,
+            // What is not applied yet may still be replaced.
+            Some(cursor) if cursor.is_sound() && cursor.end <= self.applied() => cursor,
             Some(_) => return Err(JournalError::BadCursor),
             None => self.begin(&mut bytes)?,
         };
@@ -120,14 +121,18 @@ impl JournalSource {
         })
     }
 
-    /// Chooses the oldest snapshot whose entries are all kept, and writes the header.
+    fn applied(&self) -> u64 {
+        self.shared.last_lsn.load(Ordering::Acquire)
+    }
+
+    /// Chooses where to begin, as far back as it goes, and writes the header: with nothing where the
+    /// log is whole, else with the oldest snapshot whose entries are all kept.
     fn begin(&self, bytes: &mut Vec<u8>) -> Result<JournalCursor, JournalError> {
         let purged = self.log.purged();
-        let base = self
-            .snapshots
-            .kept_infos()
+        let kept = self.snapshots.kept_infos();
+        let base = kept
             .into_iter()
-            .find(|info| info.lsn() >= purged);
+            .find(|info| purged > 0 && info.lsn() >= purged);
         if base.is_none() && purged > 0 {
             return Err(JournalError::Superseded);
         }
@@ -135,7 +140,7 @@ impl JournalSource {
             Some(info) => (info.lsn(), file_bytes(info)?),
             None => (0, 0),
         };
-        let end = self.shared.last_lsn.load(Ordering::Acquire).max(lsn);
+        let end = self.applied().max(lsn);
         let start = bytes.len();
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&FORMAT.to_le_bytes());

@@ -55,6 +55,8 @@ fn follow(path: &Path) -> Result<(u64, Arc<Mutex<Page>>), SnapshotError> {
 
 fn saved(dir: &TempDir, bytes: &[u8]) -> std::path::PathBuf {
     let path = dir.path().join("journal");
+    // A file that is written over would be synced when it is closed.
+    drop(std::fs::remove_file(&path));
     std::fs::write(&path, bytes).unwrap();
     path
 }
@@ -66,10 +68,11 @@ async fn a_journal_gives_the_same_state_with_and_without_a_snapshot() {
     let file = TempDir::new().unwrap();
     for round in 0..4 {
         write(&wal, 20).await;
-        for bytes_max in [1, 5000, 1 << 20] {
+        for bytes_max in [50, 5000, 1 << 20] {
             let path = saved(&file, &export(&wal, bytes_max).unwrap());
             let (base, followed) = follow(&path).unwrap();
-            assert_eq!(base > 0, round > 0, "the first export begins with nothing");
+            // Before there are two snapshots nothing is purged.
+            assert!(base == 0 || round > 1, "it begins as far back as it can");
             let (want, found) = (page.lock().unwrap(), followed.lock().unwrap());
             assert_eq!((&want.groups, want.lsn), (&found.groups, found.lsn));
         }
@@ -113,11 +116,16 @@ async fn a_snapshot_that_is_gone_is_said_and_a_false_cursor_is_refused() {
     write(&wal, 10).await;
     wal.snapshot_now().await.unwrap();
     let page = wal.journal_page(None, 1000).unwrap();
-    for _ in 0..3 {
+    // Purging is in the background.
+    let mut later = wal.journal_page(Some(page.cursor), 1000);
+    for _ in 0..100 {
         write(&wal, 10).await;
         wal.snapshot_now().await.unwrap();
+        later = wal.journal_page(Some(page.cursor), 1000);
+        if later.is_err() {
+            break;
+        }
     }
-    let later = wal.journal_page(Some(page.cursor), 1000);
     assert!(matches!(later, Err(JournalError::Superseded)), "{later:?}");
     let mut wrong = page.cursor;
     wrong.lsn = wrong.end + 1;
@@ -126,10 +134,7 @@ async fn a_snapshot_that_is_gone_is_said_and_a_false_cursor_is_refused() {
     // Whatever the cursor says, nothing is read that does not exist.
     wrong.end = u64::MAX;
     let refused = wal.journal_page(Some(wrong), 1000);
-    assert!(
-        matches!(refused, Err(JournalError::Superseded)),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(JournalError::BadCursor)));
     wal.close().await;
 }
 
