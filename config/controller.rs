@@ -32,6 +32,10 @@ pub struct ControllerConfig {
     pub identity_dir: PathBuf,
     /// UDP address that peers connect to.
     pub listen: SocketAddr,
+    /// Where the other controllers reach this one; empty for `listen`.
+    pub advertise: String,
+    /// The authority that signs for whoever joins.
+    pub authority_dir: PathBuf,
     /// Period of the beats of hosts.
     pub beat: Millis,
     /// Silence after which a host is lost.
@@ -74,6 +78,26 @@ pub struct SnapshotConfig {
     pub every_bytes: Bytes,
 }
 
+impl ControllerConfig {
+    /// Where the other controllers reach this one, `host:port`.
+    pub fn advertised(&self) -> String {
+        if self.advertise.is_empty() {
+            self.listen.to_string()
+        } else {
+            self.advertise.clone()
+        }
+    }
+}
+
+/// Whether a text names a host and a port.
+fn is_host_and_port(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return false;
+    };
+    let plain = |symbol: char| !symbol.is_whitespace() && !symbol.is_control();
+    !host.is_empty() && host.chars().all(plain) && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
 /// Fewest beats within the grace of a host. Source: design 8.1, suspect after 3 missed.
 const BEATS_IN_GRACE: u64 = 4;
 
@@ -111,6 +135,20 @@ impl Settings for ControllerConfig {
             range: "an address of this machine; port 0 takes any free one",
             derived: None,
             text: "UDP address that clients and workers connect to.",
+        },
+        OptionDoc {
+            key: "advertise",
+            kind: Kind::Text,
+            range: "host:port, or empty for the address of `listen`",
+            derived: None,
+            text: "Where the other controllers, and whoever is led here, reach this one.",
+        },
+        OptionDoc {
+            key: "authority_dir",
+            kind: Kind::Path,
+            range: "a directory with ca.pem and ca.key",
+            derived: Some("XCE_HOME/authority"),
+            text: "The cluster's authority, which signs for whoever joins.",
         },
         OptionDoc {
             key: "beat",
@@ -173,6 +211,8 @@ impl Settings for ControllerConfig {
             identity_dir: identity_dir(&state_dir),
             state_dir,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
+            advertise: String::new(),
+            authority_dir: home.authority(),
             // Source: design section 8.1, beat and grace; section 15, ended jobs.
             beat: Millis::seconds(2),
             host_grace: Millis::seconds(20),
@@ -192,6 +232,11 @@ impl Settings for ControllerConfig {
         check_version(faults, self.config_version);
         if let Err(refusal) = check_name("cluster", &self.cluster) {
             faults.push(Fault::placeless(refusal.text));
+        }
+        if !self.advertise.is_empty() && !is_host_and_port(&self.advertise) {
+            let shown = &self.advertise;
+            let text = format!("`advertise`: `{shown}` is not host:port, such as c1.site:7477");
+            faults.push(Fault::placeless(text));
         }
         let minute = Millis::seconds(60);
         check_range(faults, "beat", &self.beat, &Millis(100), &minute);

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use xce_config::ControllerConfig;
 use xce_controller::Settings;
+use xce_controller::peers::node_of;
 use xce_host::rules::Patience;
 use xce_link::Identity;
 
@@ -14,15 +15,18 @@ use crate::lifeline::{self, Ready};
 /// Exit code after a fault that leaves no choice, such as a failed sync.
 const FATAL: i32 = 1;
 
+/// Number of the controller that founds a cluster.
+pub const FOUNDER: u64 = 1;
+
 /// Runs a controller until it is asked to stop.
 pub fn run(arguments: &Daemon) -> anyhow::Result<ExitCode> {
     let home = arguments.home()?;
     let config: ControllerConfig = xce_config::load(&home, &arguments.sources())?;
     xce_config::logging::start(&config.log, std::env::var("XCE_LOG").ok().as_deref())?;
-    let settings = settings(&config)?;
+    let settings = settings(&config, arguments.create)?;
     let runtime = crate::runtime()?;
     let outcome = runtime.block_on(async {
-        let controller = xce_controller::start(settings, |text| {
+        let mut controller = xce_controller::start(settings, |text| {
             // Nothing may be acknowledged any more: the process ends at once.
             eprintln!("xced controller: {text}");
             std::process::exit(FATAL);
@@ -50,10 +54,11 @@ pub fn run(arguments: &Daemon) -> anyhow::Result<ExitCode> {
     outcome
 }
 
-fn settings(config: &ControllerConfig) -> anyhow::Result<Settings> {
+/// What a configuration means for a controller; `create` founds a cluster where there is no state.
+pub fn settings(config: &ControllerConfig, create: bool) -> anyhow::Result<Settings> {
     let identity = Identity::load(&config.identity_dir).with_context(|| {
         format!(
-            "no identity in {}: `xced dev` makes one, or copy the one that was issued",
+            "no identity in {}: `xced dev`, `xced init` and `xced join` make one",
             config.identity_dir.display()
         )
     })?;
@@ -61,14 +66,20 @@ fn settings(config: &ControllerConfig) -> anyhow::Result<Settings> {
         config.scheduler.embedded,
         "`scheduler.embedded = false` is not possible yet: there is no other scheduler"
     );
+    let name = &identity.principal().name;
+    let node = node_of(name).with_context(|| {
+        format!("the identity is of `{name}`, which is no name of a controller, such as c1")
+    })?;
     crate::prepare::directory(&config.state_dir)?;
     Ok(Settings {
         state_dir: config.state_dir.clone(),
         identity_dir: config.identity_dir.clone(),
         listen: config.listen,
         cluster: identity.principal().cluster,
-        node: 1,
-        create: true,
+        node,
+        create,
+        join: node != FOUNDER,
+        advertise: config.advertised(),
         patience: Patience {
             beat: config.beat,
             grace: config.host_grace,

@@ -283,6 +283,7 @@ fn say_ended(name: &str, status: &str) {
 
 fn controller_arguments(arguments: &Arguments, home: &Home, listen: SocketAddr) -> child::Line {
     let mut line = child::Line::new("controller", home);
+    line.flag("--create");
     line.set("log.level", LOG_LEVEL);
     line.set("listen", &listen.to_string());
     for (key, value) in &arguments.settings {

@@ -50,6 +50,9 @@ struct Daemon {
     /// One setting, such as `host_grace=10s`; wins over the file and the environment.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = pair)]
     settings: Vec<(String, String)>,
+    /// Found a cluster where the state directory is empty, as `xced init` does.
+    #[arg(long, hide = true)]
+    create: bool,
     /// Stop when standard input ends, and print one line of JSON when ready: for a supervisor.
     #[arg(long, hide = true)]
     lifeline: bool,

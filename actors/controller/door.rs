@@ -12,6 +12,8 @@ use xce_model::{Millis, SessionId};
 use xce_runtime::{Key, Task};
 
 use crate::control::Control;
+use crate::peer_doors;
+use crate::reign::House;
 use crate::session::Session;
 use crate::sessions::SessionInfo;
 
@@ -21,48 +23,66 @@ const HELLO_WITHIN: Duration = Duration::from_secs(5);
 const TOKEN_LIFE: Millis = Millis::seconds(24 * 3600);
 
 /// Accepts until the listener is closed.
-pub async fn serve(control: Arc<Control>, ring: Arc<KeyRing>, mut listener: Listener) {
+pub async fn serve(house: Arc<House>, ring: Arc<KeyRing>, mut listener: Listener) {
     while let Some(connected) = listener.accept().await {
-        let (control, ring) = (Arc::clone(&control), Arc::clone(&ring));
-        Task::spawn(async move { welcome(&control, &ring, connected).await }).detach();
+        let (house, ring) = (Arc::clone(&house), Arc::clone(&ring));
+        Task::spawn(async move { welcome(&house, &ring, connected).await }).detach();
     }
 }
 
-async fn welcome(control: &Arc<Control>, ring: &KeyRing, mut connected: Connected) {
+async fn welcome(house: &Arc<House>, ring: &KeyRing, mut connected: Connected) {
     let first = tokio::time::timeout(HELLO_WITHIN, connected.inbox.receive()).await;
     let Ok(Ok(frame)) = first else {
         // It said nothing, or no frame; the link has closed it or the drop does.
         return;
     };
     let request = frame.route().request;
-    match admit(control, ring, &connected.peer, &frame) {
-        Ok((hello, welcome)) => {
-            let info = Arc::new(SessionInfo {
-                id: welcome.session,
-                kind: hello.kind,
-                principal: connected.peer.principal().to_string(),
-                remote: connected.peer.remote().to_string(),
-                epoch: welcome.epoch,
-                received: AtomicU64::new(0),
-                sent: AtomicU64::new(0),
-                connected: AtomicBool::new(true),
-                resume: Mutex::new(if welcome.resumed { "resumed" } else { "new" }.to_owned()),
-            });
-            begin(control, connected, request, info, welcome);
+    let refusal = match first_words(house, &connected.peer, &frame) {
+        Ok((hello, version)) if hello.kind == PeerKind::Controller => {
+            match peer_doors::admit(house, &connected.peer) {
+                Ok(()) => return peer_doors::serve(house, connected, request, version).await,
+                Err(refusal) => refusal,
+            }
         }
-        Err(refusal) => {
-            tracing::info!(peer = %connected.peer.principal(), code = refusal.code.word(), "hello refused");
-            drop(
-                connected
-                    .peer
-                    .reply(request, &HelloAnswer::Refused(refusal.clone())),
-            );
-            connected.peer.finish().await;
-            connected
-                .peer
-                .close(xce_link::CloseCode::Refused, &refusal.text);
-        }
-    }
+        Ok((hello, version)) => match house.control() {
+            Some(control) => match open(&control, ring, &connected.peer, &hello, version) {
+                Ok(welcome) => return greet(&control, connected, request, &hello, welcome),
+                Err(refusal) => refusal,
+            },
+            None => HelloRefusal::not_primary(house.primary()),
+        },
+        Err(refusal) => refusal,
+    };
+    refuse(connected, request, refusal).await;
+}
+
+async fn refuse(connected: Connected, request: u64, refusal: HelloRefusal) {
+    let peer = connected.peer;
+    tracing::info!(peer = %peer.principal(), code = refusal.code.word(), "hello refused");
+    drop(peer.reply(request, &HelloAnswer::Refused(refusal.clone())));
+    peer.finish().await;
+    peer.close(xce_link::CloseCode::Refused, &refusal.text);
+}
+
+fn greet(
+    control: &Arc<Control>,
+    connected: Connected,
+    request: u64,
+    hello: &Hello,
+    welcome: Welcome,
+) {
+    let info = Arc::new(SessionInfo {
+        id: welcome.session,
+        kind: hello.kind,
+        principal: connected.peer.principal().to_string(),
+        remote: connected.peer.remote().to_string(),
+        epoch: welcome.epoch,
+        received: AtomicU64::new(0),
+        sent: AtomicU64::new(0),
+        connected: AtomicBool::new(true),
+        resume: Mutex::new(if welcome.resumed { "resumed" } else { "new" }.to_owned()),
+    });
+    begin(control, connected, request, info, welcome);
 }
 
 fn begin(
@@ -96,19 +116,26 @@ fn key(session: SessionId, epoch: u64) -> Key {
     Key::new("session", format!("{session}.{epoch}"))
 }
 
-fn admit(
-    control: &Control,
-    ring: &KeyRing,
-    peer: &Peer,
-    frame: &Frame,
-) -> Result<(Hello, Welcome), HelloRefusal> {
+/// What a peer says first, checked as far as any controller can.
+fn first_words(house: &House, peer: &Peer, frame: &Frame) -> Result<(Hello, u16), HelloRefusal> {
     let malformed = |text: String| HelloRefusal::new(HelloCode::Malformed, text);
     let hello: Hello = frame
         .decode()
         .map_err(|error| malformed(error.to_string()))?;
-    let version =
-        xce_link::hello::check(&hello, xce_link::hello::VERSIONS, control.settings.cluster)?;
+    let cluster = house.settings.cluster;
+    let version = xce_link::hello::check(&hello, xce_link::hello::VERSIONS, cluster)?;
     permit(peer, hello.kind)?;
+    Ok((hello, version))
+}
+
+/// Begins a session, or goes on with the one of a token.
+fn open(
+    control: &Control,
+    ring: &KeyRing,
+    peer: &Peer,
+    hello: &Hello,
+    version: u16,
+) -> Result<Welcome, HelloRefusal> {
     let bearer = Bearer {
         principal: peer.principal().clone(),
         fingerprint: peer.fingerprint(),
@@ -135,18 +162,15 @@ fn admit(
     let token = seal(ring, session, epoch, now, bearer);
     let status = control.wal.status();
     let lsn = control.view().lsn();
-    Ok((
-        hello,
-        Welcome {
-            version,
-            session,
-            epoch,
-            token,
-            term: status.term,
-            lsn,
-            resumed,
-        },
-    ))
+    Ok(Welcome {
+        version,
+        session,
+        epoch,
+        token,
+        term: status.term,
+        lsn,
+        resumed,
+    })
 }
 
 fn seal(

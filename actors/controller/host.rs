@@ -212,12 +212,16 @@ impl Host {
             xce_host::HostLife::Up | xce_host::HostLife::Suspect => {}
         }
         let times = self.control.times();
-        if let Some(decided) = deciding::beat(&view, &self.name, times) {
-            let host = self.name.clone();
-            let on = (view.lsn(), GroupEvent::HostBeat { host });
+        if let Some(decided) = deciding::beat(&view, &self.name, beat.disk_full, times) {
+            let (host, disk_full) = (self.name.clone(), beat.disk_full);
+            let on = (view.lsn(), GroupEvent::HostBeat { host, disk_full });
             self.commit_decided("recovered", on, times, decided).await?;
         }
         let status = self.control.wal.status();
+        if !self.control.holds_lease() {
+            // Another controller may be the primary by now: what it holds this host for counts.
+            return Ok(());
+        }
         let ack = BeatAck {
             number: beat.number,
             term: status.term,

@@ -8,6 +8,7 @@ mod cluster;
 mod hosts;
 mod jobs;
 mod planning;
+mod profiles;
 mod services;
 
 pub(crate) use services::find_service;
@@ -72,6 +73,7 @@ pub async fn answer(control: &Arc<Control>, principal: &Principal, request: Requ
         Ask::Actor(ask) => actors::answer(&caller, ask).await,
         Ask::Cluster(ask) => cluster::answer(&caller, ask).await,
         Ask::Plan(ask) => planning::answer(&caller, ask).await,
+        Ask::Policy(ask) => profiles::answer(&caller, ask).await,
     };
     let read = request.operation.is_none();
     if read && !control.holds_lease() {

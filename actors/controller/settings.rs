@@ -21,6 +21,10 @@ pub struct Settings {
     pub node: u64,
     /// Whether an empty state directory may be initialised.
     pub create: bool,
+    /// Whether an empty state directory waits for a cluster to take it in, instead of founding one.
+    pub join: bool,
+    /// Where the other controllers reach this one, `host:port`.
+    pub advertise: String,
     /// How the silence of hosts is judged.
     pub patience: Patience,
     /// How long ended jobs answer by id. Default 24 h.

@@ -10,7 +10,7 @@ use xce_host::HostRecord;
 use xce_host::view::{HostView, InUse};
 use xce_ledger::{ArrayRecord, View};
 use xce_model::{ClusterTime, JobId, JobState, ServiceId, WallTime};
-use xce_deciding::schedule::QUEUES;
+use xce_deciding::schedule::queues;
 use xce_placement::{Explainer, Reason};
 use xce_replica::JobRecord;
 use xce_replica::view::{ArrayView, JobView, Surroundings};
@@ -113,7 +113,7 @@ impl<'a> Seer<'a> {
     fn why(&self, id: JobId) -> Option<Reason> {
         let mut explainer = self.explainer.borrow_mut();
         explainer
-            .get_or_insert_with(|| Explainer::new(self.view, QUEUES, self.times.0))
+            .get_or_insert_with(|| Explainer::new(self.view, &queues(self.view), self.times.0))
             .why(id)
     }
 

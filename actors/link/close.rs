@@ -28,6 +28,8 @@ pub enum CloseCode {
     Fenced,
     /// Too many connections; try again later.
     Overloaded,
+    /// This controller is no longer the primary; another one is, or will be.
+    NotPrimary,
     /// A code that this program does not know.
     Other(u32),
 }
@@ -43,6 +45,7 @@ impl CloseCode {
             Self::Refused => 5,
             Self::Fenced => 6,
             Self::Overloaded => 7,
+            Self::NotPrimary => 8,
             Self::Other(number) => number,
         }
     }
@@ -61,6 +64,7 @@ impl CloseCode {
             Self::Refused,
             Self::Fenced,
             Self::Overloaded,
+            Self::NotPrimary,
         ];
         let number = u32::try_from(code.into_inner()).unwrap_or(u32::MAX);
         known
@@ -81,6 +85,7 @@ impl fmt::Display for CloseCode {
             Self::Refused => out.write_str("refused"),
             Self::Fenced => out.write_str("fenced"),
             Self::Overloaded => out.write_str("overloaded"),
+            Self::NotPrimary => out.write_str("not the primary"),
             Self::Other(number) => write!(out, "code {number}"),
         }
     }

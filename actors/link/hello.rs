@@ -149,6 +149,8 @@ pub struct HelloRefusal {
     pub text: String,
     /// Protocol versions that are allowed.
     pub allowed: VersionRange,
+    /// Where the primary listens, `host:port`, when it is another controller and known.
+    pub primary: Option<String>,
 }
 
 impl HelloRefusal {
@@ -158,6 +160,19 @@ impl HelloRefusal {
             code,
             text: text.into(),
             allowed: VERSIONS,
+            primary: None,
+        }
+    }
+
+    /// The refusal of a controller that is not the primary, with the way to the one that is.
+    pub fn not_primary(primary: Option<String>) -> Self {
+        let text = match &primary {
+            Some(address) => format!("this controller is a standby; the primary is at {address}"),
+            None => "this controller is a standby, and no primary is known now".to_owned(),
+        };
+        Self {
+            primary,
+            ..Self::new(HelloCode::NotPrimary, text)
         }
     }
 
@@ -203,6 +218,7 @@ pub fn negotiate(ours: VersionRange, theirs: VersionRange) -> Result<u16, HelloR
         code,
         text,
         allowed: ours,
+        primary: None,
     };
     if theirs.low > theirs.high {
         let text = format!(
@@ -234,5 +250,6 @@ pub fn check(hello: &Hello, ours: VersionRange, cluster: ClusterId) -> Result<u1
         code: HelloCode::WrongCluster,
         text,
         allowed: ours,
+        primary: None,
     })
 }

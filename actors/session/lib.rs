@@ -4,10 +4,12 @@
 //! it is fenced when a newer incarnation of its peer appears.
 
 pub mod endpoints_wire;
-pub mod journal_wire;
 pub mod history;
+pub mod journal_wire;
 pub mod kinds;
+pub mod member_wire;
 pub mod peer_wire;
 pub mod plan;
+pub mod policy_wire;
 pub mod wire;
 pub mod worker_wire;

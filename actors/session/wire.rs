@@ -4,7 +4,6 @@
 //! the first answer. A read may ask for a state at least as new as a position.
 
 use xce_host::view::HostView;
-use xce_model::spec::{JobSpec, ServiceSpec};
 use xce_model::{JobId, Lsn, OperationId, Refusal, Run, Version};
 use xce_replica::view::JobView;
 use xce_replica::wire::Output;
@@ -14,6 +13,7 @@ use crate::endpoints_wire::ReaderView;
 use crate::history::VersionDetails;
 use crate::journal_wire::{JournalPart, JournalPosition, RefusalView};
 use crate::plan::PlanView;
+use crate::policy_wire::{AskPolicy, JobRequest, PolicyView, ResolvedValue, ServiceRequest};
 
 /// One request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -44,13 +44,15 @@ pub enum Ask {
     Cluster(AskCluster),
     /// What would become of a change of a service; nothing is written.
     Plan(AskService),
+    /// About profiles, projects and queues.
+    Policy(AskPolicy),
 }
 
 /// What a client asks about services. A service is named within a project.
 #[derive(Debug, Clone, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub enum AskService {
     /// Create it.
-    Create(Box<ServiceSpec>),
+    Create(Box<ServiceRequest>),
     /// All, or those of one project.
     List {
         /// Project; all when absent.
@@ -81,7 +83,7 @@ pub enum AskService {
     /// A new version of the template; count and settings as far as they are given.
     Update {
         /// What is wanted.
-        spec: Box<ServiceSpec>,
+        request: Box<ServiceRequest>,
         /// Whether the count of the file wins over an operator's.
         take_count: bool,
     },
@@ -115,6 +117,15 @@ pub enum AskService {
         /// Only this version.
         version: Option<Version>,
     },
+    /// Single values on top of what it is now; a new version where the template changes.
+    Patch {
+        /// The values that change.
+        request: Box<ServiceRequest>,
+        /// Whether its count wins over an operator's.
+        take_count: bool,
+    },
+    /// Each value that it has, and where that came from.
+    Resolved(ServiceName),
 }
 
 /// Names a service within a project.
@@ -130,7 +141,7 @@ pub struct ServiceName {
 #[derive(Debug, Clone, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub enum AskJob {
     /// Submit it; the operation id is the client token.
-    Submit(Box<JobSpec>),
+    Submit(Box<JobRequest>),
     /// Those that match.
     List(JobFilter),
     /// One job or array with its elements.
@@ -314,6 +325,10 @@ pub enum Reply {
     Plan(Box<PlanView>),
     /// Versions, oldest first.
     Versions(Vec<VersionDetails>),
+    /// Profiles, projects or queues.
+    Policies(Vec<PolicyView>),
+    /// Values of a service with their sources.
+    Resolved(Vec<ResolvedValue>),
 }
 
 /// A change that was carried out.

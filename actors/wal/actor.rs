@@ -38,6 +38,8 @@ const SNAPSHOT_RETRY: Duration = Duration::from_secs(30);
 /// Everything the actor works with.
 pub(crate) struct ActorParts<M: Machine> {
     pub(crate) requests: mpsc::Receiver<Request<M::Outcome>>,
+    /// Says `true`, or ends, when the WAL is to end.
+    pub(crate) closing: watch::Receiver<bool>,
     pub(crate) node: RaftNode<M>,
     pub(crate) waiters: Arc<Waiters<M::Outcome>>,
     pub(crate) snapshots: Arc<SnapshotStore>,
@@ -84,7 +86,13 @@ impl<M: Machine> Actor<M> {
     /// Serves until closed, then waits for what is in flight.
     pub(crate) async fn run(mut self) {
         while !self.closing {
-            let Ok(permit) = Arc::clone(&self.in_flight).acquire_owned().await else {
+            // Not a message: entries that no quorum agrees to must not hold up the end.
+            let permit = tokio::select! {
+                biased;
+                _ = self.parts.closing.wait_for(|closing| *closing) => break,
+                permit = Arc::clone(&self.in_flight).acquire_owned() => permit,
+            };
+            let Ok(permit) = permit else {
                 break;
             };
             let batch = self.gather().await;
@@ -108,6 +116,7 @@ impl<M: Machine> Actor<M> {
             Some(held) => Some(held),
             None => tokio::select! {
                 biased;
+                _ = self.parts.closing.wait_for(|closing| *closing) => None,
                 () = self.snapshot_done.notified() => return batch,
                 request = self.parts.requests.recv() => request,
             },
@@ -154,10 +163,6 @@ impl<M: Machine> Actor<M> {
             }
             Request::Snapshot { reply } => {
                 self.snapshot_replies.push(reply);
-                false
-            }
-            Request::Close => {
-                self.closing = true;
                 false
             }
         }
@@ -245,7 +250,6 @@ impl<M: Machine> Actor<M> {
                 Request::Persist { reply, .. } => drop(reply.send(Err(PersistError::Stopped))),
                 Request::Barrier { reply } => drop(reply.send(Err(PersistError::Stopped))),
                 Request::Snapshot { reply } => drop(reply.send(Err(SnapshotError::Stopped))),
-                Request::Close => {}
             }
         }
         for reply in std::mem::take(&mut self.snapshot_replies) {

@@ -31,6 +31,7 @@ enum Backend<M: Machine> {
 /// What a handle needs of a WAL on disk.
 pub(crate) struct DiskWal<M: Machine> {
     pub(crate) requests: mpsc::Sender<Request<M::Outcome>>,
+    pub(crate) closing: watch::Sender<bool>,
     pub(crate) node: RaftNode<M>,
     pub(crate) journal: JournalSource,
     pub(crate) shared: Arc<Shared>,
@@ -209,8 +210,7 @@ impl<M: Machine> Wal<M> {
         match self.backend {
             Backend::Disk(disk) => {
                 let mut ended = disk.ended.clone();
-                // An error means that it has ended already.
-                drop(disk.requests.send(Request::Close).await);
+                disk.closing.send_replace(true);
                 drop(disk);
                 while ended.changed().await.is_ok() {}
             }

@@ -125,8 +125,10 @@ impl<M: Machine> Running<M> {
         };
         let node = node.map_err(|detail| OpenError::Consensus { detail })?;
         let (requests, queue) = mpsc::channel(config.queue_groups);
+        let (closing, closed) = watch::channel(false);
         let actor = Actor::new(ActorParts {
             requests: queue,
+            closing: closed,
             node: node.clone(),
             waiters: parts.waiters,
             snapshots: parts.snapshots,
@@ -145,6 +147,7 @@ impl<M: Machine> Running<M> {
         tokio::spawn(follow_space(parts.spare, Arc::clone(&shared)));
         let wal = Wal::on_disk(DiskWal {
             requests,
+            closing,
             node: node.clone(),
             journal,
             shared,

@@ -23,8 +23,6 @@ pub(crate) enum Request<Outcome> {
     Snapshot {
         reply: oneshot::Sender<Result<u64, SnapshotError>>,
     },
-    /// Stop after what is in flight.
-    Close,
 }
 
 /// Limits of the actor.

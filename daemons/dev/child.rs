@@ -84,6 +84,11 @@ impl Line {
         }
     }
 
+    /// Adds a flag.
+    pub fn flag(&mut self, flag: &str) {
+        self.words.push(flag.to_owned());
+    }
+
     /// Adds a setting.
     pub fn set(&mut self, key: &str, value: &str) {
         self.words

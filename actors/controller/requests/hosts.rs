@@ -7,8 +7,8 @@ use xce_session::wire::{AskHost, Reply};
 use super::Caller;
 use crate::control::outcome_unknown;
 use crate::host;
-use xce_host::rules::Command;
 use crate::{job, views};
+use xce_host::rules::Command;
 
 pub async fn answer(caller: &Caller<'_>, ask: AskHost) -> Result<Reply, Refusal> {
     let view = caller.control.view();

@@ -15,7 +15,7 @@ use xce_replica::{JobFact, JobRecord};
 use xce_runtime::CallError;
 use xce_session::wire::{Accepted, AskJob, JobFilter, Reply};
 
-use super::{Caller, refusal_of};
+use super::{Caller, profiles, refusal_of};
 use crate::reading::{elements_of, jobs_on};
 use crate::{checking, host, job, views};
 
@@ -31,7 +31,12 @@ const OUTPUT_BYTES_MAX: u32 = 1 << 20;
 
 pub async fn answer(caller: &Caller<'_>, ask: AskJob) -> Result<Reply, Refusal> {
     match ask {
-        AskJob::Submit(spec) => submit(caller, *spec).await,
+        AskJob::Submit(request) => {
+            if let Some(answer) = submitted_before(caller) {
+                return Ok(answer);
+            }
+            submit(caller, profiles::job_spec(caller, &request)?).await
+        }
         AskJob::List(filter) => Ok(list(caller, &filter)),
         AskJob::Show(id) => show(caller, id),
         AskJob::Kill {

@@ -2,19 +2,24 @@
 
 use xce_ledger::{Created, Precondition};
 use xce_model::spec::ServiceSpec;
-use xce_model::{OperationId, Refusal, ServiceId};
+use xce_model::{JobId, OperationId, Refusal, ServiceId};
+use xce_profile::Purpose;
 use xce_service::ServiceFact;
 use xce_service::rules::{Command, Which, check_spec};
+use xce_session::policy_wire::ServiceRequest;
 use xce_session::wire::{Accepted, AskService, Reply, ServiceName};
 
-use super::{Caller, planning, refusal_of};
+use super::{Caller, planning, profiles, refusal_of};
 use crate::control::Control;
 use crate::views::Seer;
 use crate::{checking, service};
 
 pub async fn answer(caller: &Caller<'_>, ask: AskService) -> Result<Reply, Refusal> {
     match ask {
-        AskService::Create(spec) => create(caller, *spec).await,
+        AskService::Create(request) => {
+            let spec = profiles::service_spec(caller, &request, Purpose::Create)?;
+            create(caller, spec).await
+        }
         AskService::List { project } => Ok(Reply::Services(list(caller, project.as_deref()))),
         AskService::Show(name) => show(caller, &name),
         AskService::Explain(name) => explain(caller, &name),
@@ -35,9 +40,17 @@ pub async fn answer(caller: &Caller<'_>, ask: AskService) -> Result<Reply, Refus
             name,
             desired,
             remove,
-        } => command(caller, &name, Command::Scale { desired, remove }, "scale").await,
+        } => scale(caller, &name, desired, remove).await,
         AskService::Delete(name) => command(caller, &name, Command::Delete, "delete").await,
-        AskService::Update { spec, take_count } => update(caller, *spec, take_count).await,
+        AskService::Update {
+            request,
+            take_count,
+        } => update(caller, &request, take_count).await,
+        AskService::Patch {
+            request,
+            take_count,
+        } => patch(caller, &request, take_count).await,
+        AskService::Resolved(name) => profiles::resolved(caller, &name),
         AskService::Pause(name) => command(caller, &name, Command::Pause, "pause").await,
         AskService::Resume(name) => command(caller, &name, Command::Resume, "resume").await,
         AskService::Rollback { name, to } => {
@@ -167,9 +180,13 @@ async fn command(
 
 async fn update(
     caller: &Caller<'_>,
-    spec: ServiceSpec,
+    request: &ServiceRequest,
     take_count: bool,
 ) -> Result<Reply, Refusal> {
+    if let Some(answer) = caller.remembered() {
+        return Ok(answer);
+    }
+    let spec = profiles::service_spec(caller, request, Purpose::Update)?;
     check(caller, &spec)?;
     let name = ServiceName {
         project: spec.project.clone(),
@@ -180,4 +197,49 @@ async fn update(
         take_count,
     };
     command(caller, &name, update, "update").await
+}
+
+/// How often single values are put on top of a service that changes meanwhile.
+/// Source: chosen; each time somebody else was faster, which people are not so often in a row.
+const PATCH_TRIES: u32 = 5;
+
+async fn patch(
+    caller: &Caller<'_>,
+    request: &ServiceRequest,
+    take_count: bool,
+) -> Result<Reply, Refusal> {
+    if let Some(answer) = caller.remembered() {
+        return Ok(answer);
+    }
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let (id, spec, base) = profiles::patched(caller, request)?;
+        check(caller, &spec)?;
+        let amend = Command::Amend {
+            spec: Box::new(spec),
+            base,
+            take_count,
+        };
+        let (principal, operation) = (caller.name(), caller.operation);
+        let answer = service::command(caller.control, id, amend, "update", principal, operation);
+        match answer.await {
+            Err(refusal) if refusal.code == "changed" && tries < PATCH_TRIES => {}
+            answer => return answer.map(Reply::Accepted),
+        }
+    }
+}
+
+async fn scale(
+    caller: &Caller<'_>,
+    name: &ServiceName,
+    desired: u32,
+    remove: Vec<JobId>,
+) -> Result<Reply, Refusal> {
+    if let Some(answer) = caller.remembered() {
+        return Ok(answer);
+    }
+    let id = find(caller, name)?;
+    profiles::check_scale(&caller.control.view(), id, desired)?;
+    command(caller, name, Command::Scale { desired, remove }, "scale").await
 }

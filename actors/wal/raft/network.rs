@@ -25,6 +25,13 @@ use super::types::{Types, Vote};
 use crate::peers::{Lane, Member, PeerError, Peers, SNAPSHOT_PART_BYTES};
 use crate::snapshot::snapshot_hash;
 
+/// How long entries may take to be durable at a peer, besides their way there.
+///
+/// Source: chosen; far above a sync of a slow disk, and short enough that a lost answer is noticed
+/// while the peer still counts.
+const APPEND_WITHIN: Duration = Duration::from_secs(1);
+/// How long a KiB of them may take on its way. Source: as for parts of snapshots, 10 kB/s.
+const APPEND_PER_KIB: Duration = Duration::from_millis(100);
 /// How long one part of a snapshot may take.
 ///
 /// Source: derived; 1 MiB over a line of 10 kB/s takes 100 s, and parts are what a transfer resumes at.
@@ -155,6 +162,21 @@ impl Client {
     }
 }
 
+/// How long entries may take to a peer: a slow line needs longer for more of them.
+fn append_within(request: &PeerRequest) -> Duration {
+    let bytes: usize = match request {
+        PeerRequest::Append { entries, .. } => {
+            entries.iter().map(|entry| entry.payload.len()).sum()
+        }
+        PeerRequest::Vote { .. }
+        | PeerRequest::Transfer { .. }
+        | PeerRequest::SnapshotOffer(_)
+        | PeerRequest::SnapshotPart { .. }
+        | PeerRequest::SnapshotInstall { .. } => 0,
+    };
+    APPEND_WITHIN + APPEND_PER_KIB * u32::try_from(bytes / 1024).unwrap_or(u32::MAX)
+}
+
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
@@ -203,7 +225,12 @@ impl RaftNetworkV2<Types> for Client {
             committed: request.leader_commit.as_ref().map(position),
             entries: request.entries.iter().map(stored_entry).collect(),
         };
-        match self.call(lane, &request, option.hard_ttl()).await? {
+        let within = if lane == Lane::Control {
+            option.hard_ttl()
+        } else {
+            append_within(&request)
+        };
+        match self.call(lane, &request, within).await? {
             PeerAnswer::Appended => Ok(AppendEntriesResponse::Success),
             PeerAnswer::AppendedUpTo(last) => {
                 Ok(AppendEntriesResponse::PartialSuccess(last.map(log_id)))

@@ -1,0 +1,270 @@
+//! The time in which a controller is the primary: its actors live as long, and no longer.
+//!
+//! ```text
+//!   standby ─► primary of a term ─► cluster time is tied to this machine ─► actors ─► the door opens
+//!      ▲                                                                               │
+//!      └── actors end ◄── connections end ◄── the door closes ◄── another term ◄───────┘
+//! ```
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use xce_ledger::{Anchor, ClockFact, Group, Ledger, Reader};
+use xce_link::CloseCode;
+use xce_model::Lsn;
+use xce_runtime::{Limits, Node, Policy, RealClock, Root, Shards};
+use xce_wal::{PersistError, Role, Wal};
+
+use crate::connections::Connections;
+use crate::control::{Control, here};
+use crate::endpoints::Readers;
+use crate::publisher::{Publisher, Touched};
+use crate::refusals::Refusals;
+use crate::sessions::Sessions;
+use crate::settings::Settings;
+use crate::start::{StartError, entropy};
+use crate::{janitor, log, publisher, scheduler};
+
+/// Longest wait for the tree to end. Source: derived; twice the bound of an entity's end.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+/// What lives as long as the process, whoever leads.
+pub struct House {
+    /// Settings.
+    pub settings: Settings,
+    /// Persists, while this controller leads.
+    pub wal: Wal<Ledger>,
+    /// Reads what is committed.
+    pub reader: Reader,
+    /// Position of the last published change.
+    pub published: watch::Receiver<Lsn>,
+    /// What was touched and not yet told.
+    pub touched: Arc<Touched>,
+    /// The machine's boot id.
+    pub boot_id: String,
+    /// The journal of refusals.
+    pub refusals: Arc<Refusals>,
+    /// The present reign, while this controller is the primary and ready.
+    pub reign: watch::Sender<Option<Arc<Control>>>,
+}
+
+impl House {
+    /// What every shell shares now; nothing on a standby.
+    pub fn control(&self) -> Option<Arc<Control>> {
+        self.reign.borrow().clone()
+    }
+
+    /// Where the primary is, when another controller is it and is known.
+    pub fn primary(&self) -> Option<String> {
+        match &*self.wal.role().borrow() {
+            Role::Standby {
+                leader: Some(leader),
+                ..
+            } if !leader.address.is_empty() => Some(leader.address.clone()),
+            Role::Standby { .. } | Role::Primary { .. } => None,
+        }
+    }
+}
+
+/// One reign.
+struct Reign {
+    control: Arc<Control>,
+    root: Root,
+}
+
+/// Why a reign ended.
+enum End {
+    /// Another term began.
+    Deposed,
+    /// The process stops.
+    Closing,
+    /// The actor tree ended by itself; the text says why.
+    Tree(String),
+}
+
+/// Reigns whenever this controller is the primary, until the process stops or the actor tree ends;
+/// the text says why.
+pub async fn rule(house: Arc<House>, mut closing: watch::Receiver<bool>) -> String {
+    let mut role = house.wal.role();
+    loop {
+        let term = role.borrow_and_update().primary_term();
+        if let Some(term) = term {
+            match Reign::begin(&house, term).await {
+                Ok(reign) => {
+                    tracing::info!(
+                        term,
+                        lsn = house.reader.lsn(),
+                        "this controller is the primary"
+                    );
+                    house.reign.send_replace(Some(Arc::clone(&reign.control)));
+                    let end = reign.last(term, &mut role, &mut closing).await;
+                    house.reign.send_replace(None);
+                    reign.end(&house, &end).await;
+                    match end {
+                        End::Deposed => {
+                            tracing::warn!(term, "this controller is no longer the primary");
+                            continue;
+                        }
+                        End::Closing => return "the controller was stopped".to_owned(),
+                        End::Tree(why) => return why,
+                    }
+                }
+                Err(StartError::FirstWrite(PersistError::NotPrimary { .. })) => {}
+                Err(error) => return chain(&error),
+            }
+        }
+        tokio::select! {
+            biased;
+            _ = closing.wait_for(|closing| *closing) => {
+                return "the controller was stopped".to_owned();
+            }
+            changed = role.changed() => if changed.is_err() {
+                return "consensus ended".to_owned();
+            },
+        }
+    }
+}
+
+/// An error with all its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}
+
+impl Reign {
+    async fn begin(house: &House, term: u64) -> Result<Self, StartError> {
+        let node = Node::new(Arc::new(RealClock), entropy()?);
+        let anchor = anchor(&node, &house.wal, &house.reader, &house.boot_id).await?;
+        let root = Root::start(&node, Limits::ROOT).await?;
+        let control = control(&root, house, node, anchor, term)?;
+        start_actors(&root, &control, &house.touched)?;
+        Ok(Self { control, root })
+    }
+
+    /// Waits for what ends it.
+    async fn last(
+        &self,
+        term: u64,
+        role: &mut watch::Receiver<Role>,
+        closing: &mut watch::Receiver<bool>,
+    ) -> End {
+        tokio::select! {
+            biased;
+            _ = closing.wait_for(|closing| *closing) => End::Closing,
+            _ = role.wait_for(|role| role.primary_term() != Some(term)) => End::Deposed,
+            why = self.root.ended() => {
+                End::Tree(why.unwrap_or_else(|| "the actor tree was stopped".to_owned()))
+            }
+        }
+    }
+
+    /// Ends in order: no orders any more, the connections, the actors.
+    async fn end(self, house: &House, end: &End) {
+        house.touched.tell_nobody();
+        let (code, text) = match end {
+            End::Deposed => (
+                CloseCode::NotPrimary,
+                "this controller is no longer the primary",
+            ),
+            End::Closing | End::Tree(_) => (CloseCode::Shutdown, "the controller stops"),
+        };
+        for connection in self.control.connections.all() {
+            connection.peer.close(code, text);
+        }
+        let stopped = tokio::time::timeout(STOP_WITHIN, self.root.shutdown()).await;
+        if stopped.is_err() {
+            tracing::warn!("actors did not end in time");
+        }
+    }
+}
+
+/// Ties cluster time to this machine's clocks, by a committed fact.
+async fn anchor(
+    node: &Node,
+    wal: &Wal<Ledger>,
+    reader: &Reader,
+    boot_id: &str,
+) -> Result<Anchor, StartError> {
+    let here = here(node, boot_id);
+    let at = reader.view().clock().resume(&here);
+    let fact = ClockFact::Anchored {
+        boot_id: here.boot_id.clone(),
+        boot_ms: here.boot_ms,
+        wall: here.wall,
+    };
+    let group = Group::new(at, here.wall, "start").with(fact);
+    wal.persist(group.encode())
+        .await
+        .map_err(StartError::FirstWrite)?;
+    Ok(Anchor {
+        at,
+        boot_id: here.boot_id,
+        boot_ms: here.boot_ms,
+        wall: here.wall,
+    })
+}
+
+fn control(
+    root: &Root,
+    house: &House,
+    node: Arc<Node>,
+    anchor: Anchor,
+    term: u64,
+) -> Result<Arc<Control>, StartError> {
+    let above = root.supervisor();
+    Ok(Arc::new(Control {
+        services: Shards::new(above, "service", Policy::ENTITY)?,
+        jobs: Shards::new(above, "job", Policy::ENTITY)?,
+        hosts: Shards::new(above, "host", Policy::ENTITY)?,
+        endpoints: Shards::new(above, "endpoints", Policy::ENTITY)?,
+        session_family: Shards::new(above, "session", Policy::TEMPORARY)?,
+        settings: house.settings.clone(),
+        node,
+        wal: house.wal.clone(),
+        reader: house.reader.clone(),
+        anchor,
+        published: house.published.clone(),
+        connections: Connections::default(),
+        sessions: Sessions::of_term(term),
+        readers: Readers::default(),
+        refusals: Arc::clone(&house.refusals),
+        scheduler: OnceLock::new(),
+        scheduler_told: AtomicBool::new(false),
+    }))
+}
+
+fn start_actors(
+    root: &Root,
+    control: &Arc<Control>,
+    touched: &Arc<Touched>,
+) -> Result<(), StartError> {
+    let above = root.supervisor();
+    let log = log::Log {
+        control: Arc::clone(control),
+    };
+    above.spawn(log::key(), None, log, Policy::WAL)?;
+    let plans = scheduler::Scheduler {
+        control: Arc::clone(control),
+    };
+    let address = above.spawn(scheduler::key(), None, plans, Policy::ENTITY)?;
+    // Set once: this function runs once a reign.
+    drop(control.scheduler.set(address));
+    let publisher = Publisher {
+        control: Arc::clone(control),
+        touched: Arc::clone(touched),
+    };
+    above.spawn(publisher::key(), None, publisher, Policy::ENTITY)?;
+    let janitor = janitor::Janitor {
+        control: Arc::clone(control),
+    };
+    above.spawn(janitor::key(), None, janitor, Policy::ENTITY)?;
+    Ok(())
+}
