@@ -5,6 +5,7 @@ mod actors;
 mod alone;
 mod arrays;
 mod batch;
+mod blame;
 mod both;
 mod controllers;
 mod corpus;

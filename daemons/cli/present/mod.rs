@@ -1,8 +1,11 @@
 //! How each kind of object looks to people.
 
 pub mod actor;
+pub mod history;
 pub mod host;
 pub mod job;
+pub mod plan;
+pub mod rollout;
 pub mod service;
 pub mod session;
 

@@ -1,7 +1,7 @@
 //! How services look.
 
 use xce_model::JobState;
-use xce_service::view::{Condition, EndpointState, EndpointView, ReplicaView, ServiceView};
+use xce_service::view::{Condition, EndpointState, EndpointView, EventView, ReplicaView, ServiceView};
 
 use super::{span, time};
 use crate::cli::print::{Field, Look, Row, Tone, cell, pairs_text, table_text};
@@ -227,6 +227,16 @@ pub fn events(service: &ServiceView, look: &Look, most: usize) -> String {
     )
 }
 
+/// One event with its position.
+pub fn event_cells(event: &EventView, look: &Look) -> Vec<Field> {
+    vec![
+        cell(time(&event.time, &look.now)),
+        cell(event.lsn),
+        cell(&event.kind),
+        cell(&event.text),
+    ]
+}
+
 fn history(service: &ServiceView, look: &Look) -> String {
     let rows = service
         .history
@@ -249,7 +259,7 @@ fn history(service: &ServiceView, look: &Look) -> String {
 }
 
 /// The word of an enum in machine output.
-fn word<T: serde::Serialize>(value: &T) -> String {
+pub fn word<T: serde::Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
         Ok(value) => value.to_string().replace(['{', '}', '"'], ""),

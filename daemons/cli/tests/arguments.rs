@@ -21,6 +21,10 @@ fn every_documented_command_is_understood() {
     for words in [
         "services create web.toml --wait --timeout 10s",
         "svc create -",
+        "svc create - --format yaml",
+        "services validate web.toml other.yaml",
+        "services validate - --format json",
+        "schema service",
         "services list -A --watch",
         "s ls -o json",
         "services show web",
@@ -35,7 +39,25 @@ fn every_documented_command_is_understood() {
         "services rollback web",
         "services restart web",
         "services endpoints web -o name",
-        "services events web",
+        "services events web -f",
+        "services events web --watch",
+        "services history web",
+        "services history web --version 3 -o json",
+        "services plan web.toml --take-count",
+        "services plan - --format yaml",
+        "services scale web 9 --plan",
+        "services rollback web --to 2 --plan",
+        "services rollback web --resume --wait",
+        "services restart web --plan -o json",
+        "services update web.toml --plan",
+        "services delete web --plan",
+        "rollout status web",
+        "rollout status web --watch --timeout 10s",
+        "rollout pause web",
+        "rollout resume web",
+        "rollout history web",
+        "rollout undo web --to 3",
+        "rollout restart web --wait",
         "jobs submit -o name -- sleep 5",
         "jobs submit -n name[1-100]%10 -c 0.5 -m 64MiB -e A=b --cwd /tmp -t 1h -q fast --hold true",
         "jobs submit --array 1-100%10 --rerunnable --token t --wait -- sh -c x",
@@ -125,6 +147,7 @@ fn options_arrive_where_they_belong() {
         name,
         replicas,
         remove,
+        plan,
         change,
     })) = arguments.noun
     else {
@@ -132,7 +155,7 @@ fn options_arrive_where_they_belong() {
     };
     assert_eq!((name.as_str(), replicas), ("web", 5));
     assert_eq!(remove, [JobId::single(12), JobId::element(13, 2)]);
-    assert!(!change.wait.wait && change.token.is_none());
+    assert!(!plan.plan && !change.wait.wait && change.token.is_none());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod arguments;
 mod fake;
 mod printing;
+mod rollouts;
 mod submitting;
 mod talking;
 mod views;

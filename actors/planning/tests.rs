@@ -1,0 +1,6 @@
+//! Tests.
+
+mod bounded;
+mod changes;
+mod traces;
+mod world;
