@@ -1,0 +1,464 @@
+//! The actor of a host: a worker's link, beats, facts and orders; silence and loss.
+
+use std::collections::VecDeque;
+
+use xce_controller::{orders, reports};
+use xce_deciding::host as deciding;
+use xce_deciding::reading::jobs_on;
+use xce_host::HostLife;
+use xce_host::rules::{Command, is_mass_loss, next_judgement};
+use xce_host::wire::{Beat, BeatAck};
+use xce_ledger::{Group, GroupEvent, Joining, Outcome, View};
+use xce_model::{ClusterTime, JobId, Millis};
+use xce_replica::wire::{Order, Orders, Reports, ReportsCommitted};
+
+use super::service::USER;
+use super::{ActorKey, Life};
+use crate::deciding::{group, times};
+use crate::network::{ToController, ToWorker};
+use crate::world::World;
+
+/// Least time between two judgements. Source: as in the shell.
+const JUDGE_PAUSE: u64 = 100;
+/// How often a decision is made again. Source: as in the shell.
+const DECISIONS_MAX: u32 = 16;
+
+/// What it is told.
+#[derive(Debug, Clone)]
+pub enum Message {
+    Connected(u64),
+    Beat(Beat),
+    Reports(Reports),
+    Leaving,
+    Order(Vec<JobId>),
+    Due,
+    /// Close or reopen, by an operator.
+    Operator(Command),
+}
+
+#[derive(Debug, Default)]
+enum Doing {
+    #[default]
+    Nothing,
+    Joining(u64, u32),
+    Beating(Beat),
+    Taking(Reports, u32),
+    Leaving,
+    Judging,
+    Operating,
+}
+
+#[derive(Debug, Default)]
+pub struct HostActor {
+    pub life: Life,
+    inbox: VecDeque<Message>,
+    doing: Doing,
+    link: Option<u64>,
+    heard: u64,
+    guarded: bool,
+}
+
+impl HostActor {
+    pub fn new(life: Life) -> Self {
+        Self {
+            life,
+            ..Self::default()
+        }
+    }
+
+    pub fn forget(&mut self) {
+        self.inbox.clear();
+        self.doing = Doing::Nothing;
+        self.link = None;
+        self.guarded = false;
+    }
+}
+
+impl World {
+    fn host_actor(&mut self, place: usize) -> Option<&mut HostActor> {
+        self.controller.hosts.get_mut(&place)
+    }
+
+    fn host_name(&self, place: usize) -> String {
+        self.machines[place].name.to_string()
+    }
+
+    fn host_tell(&mut self, place: usize, message: Message) {
+        if let Some(host) = self.host_actor(place)
+            && host.life.up
+        {
+            host.inbox.push_back(message);
+        }
+        self.wake(&ActorKey::Host(place));
+    }
+
+    /// A host gets one fresh grace, and goes on with the link that its predecessor had.
+    pub fn host_recovers(&mut self, place: usize) {
+        let now = self.now;
+        let links = self.links.all.iter().rev();
+        let open = links
+            .filter(|(_, link)| link.place == place && link.controller_open)
+            .find(|(_, link)| link.inventory.is_some())
+            .map(|(id, _)| *id);
+        if let Some(host) = self.host_actor(place) {
+            host.heard = now;
+            host.inbox.extend(open.map(Message::Connected));
+        }
+        self.judge_later(place);
+    }
+
+    pub fn order_host(&mut self, place: usize, jobs: Vec<JobId>) {
+        self.host_tell(place, Message::Order(jobs));
+    }
+
+    pub fn operate_host(&mut self, place: usize, command: Command) {
+        self.host_tell(place, Message::Operator(command));
+    }
+
+    pub fn host_due(&mut self, place: usize) {
+        self.host_tell(place, Message::Due);
+    }
+
+    pub fn controller_hears(&mut self, link: u64, place: usize, message: ToController) {
+        if !self.controller.up {
+            return;
+        }
+        let message = match message {
+            ToController::Join(_) => {
+                let name = self.host_name(place);
+                self.ensure_host(&name);
+                Message::Connected(link)
+            }
+            ToController::Beat(beat) => Message::Beat(beat),
+            ToController::Reports(reports) => Message::Reports(reports),
+            ToController::Leaving => Message::Leaving,
+        };
+        self.host_tell(place, message);
+    }
+
+    pub fn host_acts(&mut self, place: usize) {
+        let Some(host) = self.host_actor(place) else {
+            return;
+        };
+        match std::mem::take(&mut host.doing) {
+            // A write that was refused is decided again.
+            Doing::Joining(link, tries) => self.join(place, link, tries),
+            Doing::Taking(batch, tries) => self.take_reports(place, batch, tries),
+            Doing::Nothing
+            | Doing::Beating(_)
+            | Doing::Leaving
+            | Doing::Judging
+            | Doing::Operating => {
+                let Some(message) = self.host_actor(place).and_then(|h| h.inbox.pop_front()) else {
+                    return;
+                };
+                self.host_handles(place, message);
+                self.wake(&ActorKey::Host(place));
+            }
+        }
+    }
+
+    fn host_handles(&mut self, place: usize, message: Message) {
+        let now = self.now;
+        match message {
+            Message::Connected(link) => self.join(place, link, 0),
+            Message::Beat(beat) => self.host_beat(place, beat),
+            Message::Reports(batch) => {
+                if let Some(host) = self.host_actor(place) {
+                    host.heard = now;
+                }
+                self.take_reports(place, batch, 0);
+            }
+            Message::Leaving => {
+                let view = self.view();
+                let host = self.host_name(place);
+                if let Some(decided) = deciding::left(&view, &host) {
+                    let event = GroupEvent::HostLeft { host };
+                    let group = group("leave", (&view, now), event, decided);
+                    self.host_proposes(place, group, Doing::Leaving);
+                }
+            }
+            Message::Order(jobs) => self.host_orders(place, &jobs),
+            Message::Due => self.judge(place),
+            Message::Operator(command) => {
+                let view = self.view();
+                let host = self.host_name(place);
+                if let Ok((decided, _)) = deciding::command(&view, &host, &command, USER) {
+                    let command = Box::new(command);
+                    let event = GroupEvent::HostCommand { host, command };
+                    let group = group("host command", (&view, now), event, decided);
+                    let group = group.on_behalf(USER, None);
+                    self.host_proposes(place, group, Doing::Operating);
+                }
+            }
+        }
+    }
+
+    fn host_proposes(&mut self, place: usize, group: Group, doing: Doing) {
+        if let Some(host) = self.host_actor(place) {
+            host.doing = doing;
+        }
+        self.propose(&ActorKey::Host(place), group);
+    }
+
+    fn host_beat(&mut self, place: usize, beat: Beat) {
+        let now = self.now;
+        let view = self.view();
+        let name = self.host_name(place);
+        let Some(host) = self.host_actor(place) else {
+            return;
+        };
+        host.heard = now;
+        host.guarded = false;
+        let Some(record) = view.host(&name) else {
+            return;
+        };
+        match record.life {
+            HostLife::Away => return,
+            HostLife::Lost => {
+                if let Some(link) = host.link {
+                    self.close_by_controller(link);
+                }
+                return;
+            }
+            HostLife::Up | HostLife::Suspect => {}
+        }
+        match deciding::beat(&view, &name, beat.disk_full, times(now)) {
+            Some(decided) => {
+                let event = GroupEvent::HostBeat {
+                    host: name,
+                    disk_full: beat.disk_full,
+                };
+                let group = group("recovered", (&view, now), event, decided);
+                self.host_proposes(place, group, Doing::Beating(beat));
+            }
+            None => self.acknowledge(place, &beat),
+        }
+    }
+
+    fn acknowledge(&mut self, place: usize, beat: &Beat) {
+        let ack = BeatAck {
+            number: beat.number,
+            term: self.log.term,
+            lsn: self.view().lsn(),
+        };
+        self.tell_worker(place, ToWorker::BeatAck(ack));
+        self.judge_later(place);
+    }
+
+    fn tell_worker(&mut self, place: usize, message: ToWorker) {
+        if let Some(link) = self.host_actor(place).and_then(|host| host.link) {
+            self.send_down(link, message);
+        }
+    }
+
+    fn host_orders(&mut self, place: usize, jobs: &[JobId]) {
+        let view = self.view();
+        let name = self.host_name(place);
+        let wanted: Vec<Order> = jobs
+            .iter()
+            .filter_map(|id| view.job(*id))
+            .filter(|job| job.host.as_deref() == Some(name.as_str()))
+            .flat_map(|job| orders::all(&view, job, false))
+            .collect();
+        if !wanted.is_empty() {
+            self.send_orders(place, false, wanted, view.lsn());
+        }
+    }
+
+    fn send_orders(&mut self, place: usize, complete: bool, orders: Vec<Order>, lsn: u64) {
+        let orders = Orders {
+            term: self.log.term,
+            lsn,
+            complete,
+            orders,
+        };
+        self.tell_worker(place, ToWorker::Orders(Box::new(orders)));
+    }
+
+    fn judge(&mut self, place: usize) {
+        let view = self.view();
+        let host = self.host_name(place);
+        let (now, patience) = (self.now, self.settings.patience);
+        let Some(actor) = self.host_actor(place) else {
+            return;
+        };
+        let silent = Millis(now.saturating_sub(actor.heard));
+        let lost = deciding::is_loss(&view, &host, silent, patience);
+        if lost && self.doubts_network(place, &view) {
+            return self.judge_later(place);
+        }
+        let Some(step) = deciding::silence(&view, &host, silent, patience, times(now)) else {
+            return self.judge_later(place);
+        };
+        let event = GroupEvent::HostSilent {
+            host,
+            silent,
+            patience: Box::new(patience),
+        };
+        if lost {
+            self.meet("a host that was lost");
+        }
+        let group = group("silent", (&view, now), event, step.decided);
+        self.host_proposes(place, group, Doing::Judging);
+    }
+
+    /// Whether this loss is put off by another grace, once.
+    fn doubts_network(&mut self, place: usize, view: &View) -> bool {
+        let (silent, answering) =
+            view.hosts()
+                .values()
+                .fold((0, 0), |(s, a), host| match host.life {
+                    HostLife::Suspect => (s + 1, a),
+                    HostLife::Up => (s, a + 1),
+                    HostLife::Lost | HostLife::Away => (s, a),
+                });
+        let now = self.now;
+        let Some(host) = self.host_actor(place) else {
+            return false;
+        };
+        if host.guarded || !(is_mass_loss(silent, answering) || answering == 0) {
+            return false;
+        }
+        host.guarded = true;
+        host.heard = now;
+        self.meet("a doubt of the own network");
+        true
+    }
+
+    fn judge_later(&mut self, place: usize) {
+        let view = self.view();
+        let name = self.host_name(place);
+        let (now, patience) = (self.now, self.settings.patience);
+        let Some(host) = self.host_actor(place) else {
+            return;
+        };
+        let silent = Millis(now.saturating_sub(host.heard));
+        let wait = view
+            .host(&name)
+            .and_then(|record| next_judgement(record, silent, patience));
+        let at = wait.map(|wait| now + wait.0.max(JUDGE_PAUSE));
+        self.arm(&ActorKey::Host(place), at);
+    }
+
+    fn take_reports(&mut self, place: usize, batch: Reports, tries: u32) {
+        let view = self.view();
+        let name = self.host_name(place);
+        let Some(link) = self.host_actor(place).and_then(|host| host.link) else {
+            return;
+        };
+        let incarnation = match self.links.all.get(&link).and_then(|l| l.inventory.as_ref()) {
+            Some(inventory) => inventory.incarnation,
+            None => return,
+        };
+        if tries >= DECISIONS_MAX {
+            return self.close_by_controller(link);
+        }
+        let now = ClusterTime(self.now);
+        let Some(decided) = reports::decide(&view, &name, &batch, incarnation, now) else {
+            return;
+        };
+        if decided.stale > 0 {
+            self.meet("a report of a stale run");
+        }
+        if decided.facts.is_empty() {
+            return self.reports_taken(place, &batch);
+        }
+        let mut group = self.group("reports");
+        group.decided = view.lsn();
+        group.preconditions = decided.conditions;
+        group.facts = decided.facts;
+        if let Some(host) = self.host_actor(place) {
+            host.doing = Doing::Taking(batch, tries + 1);
+        }
+        self.propose(&ActorKey::Host(place), group);
+    }
+
+    fn reports_taken(&mut self, place: usize, batch: &Reports) {
+        let Some(last) = batch.reports.last() else {
+            return;
+        };
+        let mark = ReportsCommitted {
+            epoch: batch.epoch,
+            sequence: last.sequence,
+        };
+        self.tell_worker(place, ToWorker::Committed(mark));
+    }
+
+    fn join(&mut self, place: usize, link: u64, tries: u32) {
+        let view = self.view();
+        let open = self.links.all.get(&link).filter(|l| l.controller_open);
+        let Some(inventory) = open.and_then(|link| link.inventory.clone()) else {
+            return;
+        };
+        if tries >= DECISIONS_MAX {
+            self.send_down(link, ToWorker::Refused);
+            return;
+        }
+        let joining = Joining {
+            inventory,
+            connected: None,
+        };
+        match deciding::join(&view, &joining, times(self.now)) {
+            Err(_) => self.send_down(link, ToWorker::Refused),
+            Ok(None) => self.joined(place, link),
+            Ok(Some(step)) => {
+                let event = GroupEvent::HostJoined(Box::new(joining));
+                let group = group("join", (&view, self.now), event, step.decided);
+                self.host_proposes(place, group, Doing::Joining(link, tries + 1));
+            }
+        }
+    }
+
+    fn joined(&mut self, place: usize, link: u64) {
+        let (now, name) = (self.now, self.host_name(place));
+        let Some(epoch) = self.links.all.get(&link).map(|link| link.epoch) else {
+            return;
+        };
+        let Some(host) = self.host_actor(place) else {
+            return;
+        };
+        let earlier = host.link.replace(link);
+        host.heard = now;
+        if let Some(earlier) = earlier.filter(|earlier| *earlier != link) {
+            self.close_by_controller(earlier);
+        }
+        let view = self.view();
+        let Some(record) = view.host(&name) else {
+            return;
+        };
+        let sequence = if record.epoch == epoch {
+            record.sequence
+        } else {
+            0
+        };
+        let mark = ReportsCommitted { epoch, sequence };
+        self.tell_worker(place, ToWorker::Joined(mark));
+        let wanted = jobs_on(&view, &name)
+            .flat_map(|job| orders::all(&view, job, true))
+            .collect();
+        self.send_orders(place, true, wanted, view.lsn());
+        self.judge_later(place);
+    }
+
+    pub fn host_committed(&mut self, place: usize, outcome: &Outcome) {
+        let now = self.now;
+        let Some(host) = self.host_actor(place) else {
+            return;
+        };
+        let stale = matches!(outcome, Outcome::Refused(_));
+        match std::mem::take(&mut host.doing) {
+            Doing::Nothing | Doing::Operating => {}
+            // Acting again decides again.
+            doing @ (Doing::Joining(..) | Doing::Taking(..)) if stale => host.doing = doing,
+            Doing::Joining(link, _) => self.joined(place, link),
+            Doing::Taking(batch, _) => self.reports_taken(place, &batch),
+            Doing::Beating(beat) => self.acknowledge(place, &beat),
+            Doing::Leaving => {
+                host.heard = now;
+                self.judge_later(place);
+            }
+            Doing::Judging => self.judge_later(place),
+        }
+    }
+}
