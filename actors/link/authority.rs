@@ -29,6 +29,9 @@ const AUTHORITY_DAYS: i64 = 30 * 365;
 /// itself after a year.
 const CERTIFICATE_DAYS: i64 = 10 * 365;
 
+/// How long an invitation is good. Source: chosen; a working day, whatever the hour it is made at.
+const INVITATION_DAYS: i64 = 1;
+
 /// Certificates are valid from this long before they are issued, in days.
 ///
 /// Source: chosen; wall clocks of hosts that have not synchronised yet are off by hours.
@@ -197,8 +200,57 @@ impl Authority {
             return Err(AuthorityError::NotALeaf);
         }
         let principal = Principal::new(self.cluster, role, name)?;
+        self.sign(&principal, now_unix_s, CERTIFICATE_DAYS)
+    }
+
+    /// Issues a certificate that is good for joining only, and for two days at most.
+    pub(crate) fn issue_for_joining(
+        &self,
+        name: &str,
+        now_unix_s: i64,
+    ) -> Result<Identity, AuthorityError> {
+        let principal = Principal::new(self.cluster, Role::User, name)?;
+        self.sign(&principal, now_unix_s, INVITATION_DAYS)
+    }
+
+    /// The authority's own key, as PEM text: for another controller, which signs as this one does.
+    ///
+    /// # Errors
+    /// The directory has none, or it cannot be read.
+    pub fn key_pem(directory: &Path) -> Result<String, AuthorityError> {
+        let key = secret_file::read(&directory.join(AUTHORITY_KEY_FILE))?;
+        let key = key.ok_or_else(|| AuthorityError::Missing(directory.to_path_buf()))?;
+        Ok(String::from_utf8_lossy(&key).into_owned())
+    }
+
+    /// Puts certificate and key of an authority into a directory, which must exist.
+    ///
+    /// # Errors
+    /// [`AuthorityError::Exists`] when the directory has another one, or as [`Authority::load`].
+    pub fn adopt(
+        directory: &Path,
+        cluster: ClusterId,
+        certificate: &str,
+        key: &str,
+    ) -> Result<Self, AuthorityError> {
+        secret_file::replace(&directory.join(ROOTS_FILE), certificate.as_bytes())?;
+        if !secret_file::create(&directory.join(AUTHORITY_KEY_FILE), key.as_bytes())?
+            && Self::key_pem(directory)? != key
+        {
+            return Err(AuthorityError::Exists(directory.to_path_buf()));
+        }
+        Self::load(directory, cluster)
+    }
+
+    fn sign(
+        &self,
+        principal: &Principal,
+        now_unix_s: i64,
+        days: i64,
+    ) -> Result<Identity, AuthorityError> {
         let key = KeyPair::generate_for(&PKCS_ED25519)?;
-        let certificate = leaf_params(&principal, now_unix_s)?.signed_by(&key, &self.issuer)?;
+        let certificate =
+            leaf_params(principal, now_unix_s, days)?.signed_by(&key, &self.issuer)?;
         let chain = certificate.pem();
         Ok(Identity::from_pem(
             &chain,
@@ -222,8 +274,9 @@ fn authority_params(
 fn leaf_params(
     principal: &Principal,
     now_unix_s: i64,
+    days: i64,
 ) -> Result<CertificateParams, AuthorityError> {
-    let mut params = named(principal, now_unix_s, CERTIFICATE_DAYS)?;
+    let mut params = named(principal, now_unix_s, days)?;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.use_authority_key_identifier_extension = true;
     params

@@ -40,6 +40,14 @@ const ALERTS: std::ops::RangeInclusive<u64> = 0x100..=0x1ff;
 /// Source: RFC 7301 section 3.2.
 const ALERT_NO_PROTOCOL: u64 = 0x100 + 120;
 
+/// Addresses in the order in which they are tried: where the primary was last said to be comes first.
+pub fn with_hint(addresses: &[SocketAddr], hint: Option<SocketAddr>) -> Vec<SocketAddr> {
+    let others = addresses.iter().copied();
+    hint.into_iter()
+        .chain(others.filter(|address| Some(*address) != hint))
+        .collect()
+}
+
 /// Connects with one identity; keeps its UDP sockets for further connections.
 #[derive(Clone)]
 pub struct Dialer {

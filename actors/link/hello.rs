@@ -8,6 +8,7 @@
 //! programs can at least refuse each other in words.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use rkyv::{Archive, Deserialize, Serialize};
 use xce_model::{ClusterId, Incarnation, Lsn, Refusal, RefusalKind, SessionId};
@@ -174,6 +175,11 @@ impl HelloRefusal {
             primary,
             ..Self::new(HelloCode::NotPrimary, text)
         }
+    }
+
+    /// Where the primary listens, where it is another controller and known by number.
+    pub fn primary_address(&self) -> Option<SocketAddr> {
+        self.primary.as_ref()?.parse().ok()
     }
 
     /// The form in which a user hears of it.

@@ -128,6 +128,15 @@ impl Identity {
         &self.inner.principal
     }
 
+    /// Certificate chain, key and trusted authorities as PEM texts, to hand over to the holder.
+    pub fn pem(&self) -> (&str, &str, &str) {
+        (
+            &self.inner.chain_pem,
+            &self.inner.key_pem,
+            &self.inner.roots_pem,
+        )
+    }
+
     /// Fingerprint of the holder's key.
     pub fn fingerprint(&self) -> Fingerprint {
         self.inner.fingerprint

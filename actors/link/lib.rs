@@ -50,13 +50,14 @@ pub mod keys;
 pub mod settings;
 
 pub mod hello;
+pub mod invitation;
 pub mod token;
 
 pub use authority::{Authority, AuthorityError};
 pub use bulk::{BulkError, BulkReceiver, BulkSender};
 pub use caller::{CallError, Caller};
 pub use close::{CloseCode, Closed};
-pub use dial::{DialError, Dialer, dial};
+pub use dial::{DialError, Dialer, dial, with_hint};
 pub use endpoint::{ListenError, Listener, listen};
 pub use frame::{FRAME_BYTES_MAX, Frame, FrameError, Head, Route, RouteRole};
 pub use hello::{
@@ -64,6 +65,7 @@ pub use hello::{
 };
 pub use identity::{Identity, IdentityError};
 pub use inbox::{Inbox, ReceiveError};
+pub use invitation::{Invitation, InvitationError, Invited};
 pub use keys::EndpointKeys;
 pub use message::{DecodeError, EncodeError, KIND_FIRST, Message};
 pub use peer::{Connected, Peer, SendError};

@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep};
 use xce_link::{
-    CallError, Caller, CloseCode, Dialer, Frame, Hello, HelloAnswer, Opening, PeerKind, Settings,
-    Welcome,
+    CallError, Caller, CloseCode, Dialer, Frame, Hello, HelloAnswer, HelloCode, Opening, PeerKind,
+    Settings, Welcome,
 };
 use xce_model::{ClusterId, Incarnation, Lsn, Millis, OperationId, Refusal, RefusalKind};
 use xce_session::wire::{Accepted, Ask, AskCluster, Changes, Reply, Request, WatchFilter};
@@ -59,6 +59,8 @@ const PUSHES_MAX: usize = 64;
 /// The way to the cluster.
 pub struct Connection {
     addresses: Vec<SocketAddr>,
+    /// Where a standby said that the primary is.
+    primary: Option<SocketAddr>,
     dialer: Dialer,
     cluster: ClusterId,
     incarnation: Incarnation,
@@ -101,6 +103,7 @@ impl Connection {
         };
         Ok(Self {
             addresses: config.addresses(),
+            primary: None,
             dialer: Dialer::new(identity, settings),
             cluster,
             incarnation: Incarnation(random_bytes()?),
@@ -273,6 +276,7 @@ impl Connection {
         let (mut pause, mut dial, mut told) = (PAUSE_FIRST, DIAL_FIRST, false);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
+            let before = self.primary;
             let refusal = match self
                 .attempt(request, dial.min(left.max(DIAL_FIRST)), left)
                 .await
@@ -286,6 +290,10 @@ impl Connection {
             }
             if Instant::now() + pause >= deadline {
                 return Err(self.give_up(refusal));
+            }
+            if self.primary.is_some() && self.primary != before {
+                // A standby said where to ask.
+                continue;
             }
             if !told {
                 talk(&format!("waiting for the controller ({refusal})"));
@@ -365,7 +373,7 @@ impl Connection {
     async fn open(&mut self, dial: Duration, deadline: Duration) -> Result<Link, Refusal> {
         let connected = self
             .dialer
-            .dial(&self.addresses, dial)
+            .dial(&xce_link::with_hint(&self.addresses, self.primary), dial)
             .await
             .map_err(|error| error.refusal())?;
         let (caller, pushes) = Caller::new(connected, PUSHES_MAX);
@@ -411,7 +419,7 @@ impl Connection {
     }
 
     async fn hello(
-        &self,
+        &mut self,
         caller: &Caller,
         opening: Opening,
         deadline: Duration,
@@ -425,7 +433,12 @@ impl Connection {
         };
         match caller.call(&hello, deadline).await {
             Ok(HelloAnswer::Welcome(welcome)) => Ok(welcome),
-            Ok(HelloAnswer::Refused(refusal)) => Err(refusal.refusal()),
+            Ok(HelloAnswer::Refused(refusal)) => {
+                if refusal.code == HelloCode::NotPrimary {
+                    self.primary = refusal.primary_address();
+                }
+                Err(refusal.refusal())
+            }
             // Nothing was asked for yet, so nothing can be unknown.
             Err(error) => {
                 let refusal = error.refusal();
@@ -468,6 +481,8 @@ pub fn kind_of(reply: &Reply) -> &'static str {
         Reply::Watching { .. } => "a watch",
         Reply::Plan(_) => "a plan",
         Reply::Versions(_) => "versions",
+        Reply::Policies(_) => "policies",
+        Reply::Resolved(_) => "resolved values",
         Reply::Journal(_) => "a part of the journal",
         Reply::Refusals(_) => "refusals",
     }

@@ -93,6 +93,15 @@ pub(super) struct Connection {
     pub dialer: Dialer,
 }
 
+/// What is kept of the connections so far.
+#[derive(Default)]
+struct Known {
+    /// The sealed token of the session, for resuming it.
+    token: Option<Vec<u8>>,
+    /// Where a standby said that the primary is.
+    primary: Option<std::net::SocketAddr>,
+}
+
 struct Session {
     peer: Peer,
     number: u64,
@@ -106,11 +115,12 @@ struct Session {
 
 impl Connection {
     pub(super) async fn run(self) {
-        let mut token = None;
+        let mut known = Known::default();
         let mut delay = RETRY_FIRST;
         for number in 1.. {
             let mut joined = false;
-            let ended = self.once(number, &mut token, &mut joined).await;
+            let before = known.primary;
+            let ended = self.once(number, &mut known, &mut joined).await;
             let Err(ended) = ended;
             let error = chain(&ended);
             tracing::info!(error = %error, "not connected to the cluster");
@@ -122,6 +132,10 @@ impl Connection {
             if joined {
                 delay = RETRY_FIRST;
             }
+            if known.primary.is_some() && known.primary != before {
+                // A standby said where the primary is.
+                continue;
+            }
             let half = delay / 2;
             tokio::time::sleep(half + half.mul_f64(fastrand::f64())).await;
             delay = (delay * 2).min(RETRY_LONGEST);
@@ -131,12 +145,12 @@ impl Connection {
     async fn once(
         &self,
         number: u64,
-        token: &mut Option<Vec<u8>>,
+        known: &mut Known,
         joined: &mut bool,
     ) -> Result<std::convert::Infallible, Ended> {
-        let controllers = &self.station.settings.controllers;
-        let Connected { peer, mut inbox } = self.dialer.dial(controllers, ANSWER_WITHIN).await?;
-        let answer = tokio::time::timeout(ANSWER_WITHIN, self.hello(&peer, &mut inbox, token));
+        let controllers = xce_link::with_hint(&self.station.settings.controllers, known.primary);
+        let Connected { peer, mut inbox } = self.dialer.dial(&controllers, ANSWER_WITHIN).await?;
+        let answer = tokio::time::timeout(ANSWER_WITHIN, self.hello(&peer, &mut inbox, known));
         answer.await.map_err(|_| Ended::Late)??;
         let join = {
             let spool = self.station.spool.lock();
@@ -159,13 +173,8 @@ impl Connection {
         self.serve(session, inbox, joined).await
     }
 
-    async fn hello(
-        &self,
-        peer: &Peer,
-        inbox: &mut Inbox,
-        token: &mut Option<Vec<u8>>,
-    ) -> Result<(), Ended> {
-        let opening = match token.clone() {
+    async fn hello(&self, peer: &Peer, inbox: &mut Inbox, known: &mut Known) -> Result<(), Ended> {
+        let opening = match known.token.clone() {
             None => Opening::New,
             Some(token) => Opening::Resume {
                 token,
@@ -187,13 +196,16 @@ impl Connection {
         }
         match frame.decode::<HelloAnswer>()? {
             HelloAnswer::Welcome(welcome) => {
-                *token = Some(welcome.token);
+                known.token = Some(welcome.token);
                 Ok(())
             }
             HelloAnswer::Refused(refusal) => {
                 // The next attempt asks for a new session.
                 if matches!(refusal.code, HelloCode::Token | HelloCode::Fenced) {
-                    *token = None;
+                    known.token = None;
+                }
+                if refusal.code == HelloCode::NotPrimary {
+                    known.primary = refusal.primary_address();
                 }
                 Err(Ended::Refused(refusal.refusal()))
             }
