@@ -121,8 +121,40 @@ pub fn next_judgement(host: &HostRecord, silent: Millis, patience: Patience) -> 
     Some(Millis(until.saturating_sub(silent.0).max(1)))
 }
 
-/// Decides what a beat means: a suspect host has recovered.
-pub fn decide_beat(host: &HostRecord) -> Option<HostFact> {
+/// Why a host is closed while its disk is full; it opens by itself when there is space.
+pub const DISK_FULL: &str = "the disk of its state directory is full, so that no run can be recorded \
+                             there; it opens by itself when there is space";
+
+/// Decides what a beat says of the disk: a full one closes the host until there is space. What an
+/// operator closed is left as it is.
+fn decide_disk(host: &HostRecord, disk_full: bool) -> Option<HostFact> {
+    let name = host.inventory.name.clone();
+    let closed = host.closed.as_ref();
+    let by_disk = closed.is_some_and(|closure| closure.reason == DISK_FULL);
+    let by_operator = closed.is_some_and(|closure| !closure.by.is_empty());
+    match disk_full {
+        true if !by_disk && !by_operator => Some(HostFact::Closed {
+            host: name,
+            reason: DISK_FULL.to_owned(),
+            by: String::new(),
+        }),
+        false if by_disk => Some(HostFact::Opened {
+            host: name,
+            by: String::new(),
+        }),
+        true | false => None,
+    }
+}
+
+/// Decides what a beat means: a suspect host has recovered, and its disk may be full or no longer
+/// so.
+pub fn decide_beat(host: &HostRecord, disk_full: bool) -> Option<HostFact> {
+    let recovered = recovered(host);
+    let counts = matches!(host.life, HostLife::Up | HostLife::Suspect);
+    recovered.or_else(|| decide_disk(host, disk_full).filter(|_| counts))
+}
+
+fn recovered(host: &HostRecord) -> Option<HostFact> {
     match host.life {
         HostLife::Suspect => Some(HostFact::Recovered {
             host: host.inventory.name.clone(),

@@ -20,6 +20,8 @@ pub struct Join {
 pub struct Beat {
     /// Number of the beat on this connection, from 1.
     pub number: u64,
+    /// Whether the disk of the worker's state directory is full, so that no run can be recorded.
+    pub disk_full: bool,
 }
 
 /// Answer to a beat, only from a primary that holds its lease.

@@ -69,6 +69,8 @@ pub enum GroupEvent {
     HostBeat {
         /// Its host.
         host: String,
+        /// Whether its disk was full.
+        disk_full: bool,
     },
     /// A worker stopped cleanly.
     HostLeft {

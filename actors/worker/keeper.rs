@@ -1,4 +1,4 @@
-//! The actor that removes directories of ended runs, a few at a time.
+//! The actor that removes directories of ended runs, a few at a time, and looks at the disk.
 
 use std::fs;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 use serde::Serialize;
 use xce_runtime::{Context, Crash, Entity, Task, Timer, Trigger, View};
 
+use crate::disk::Free;
 use crate::station::Station;
 
 /// Directories removed in one go.
@@ -74,6 +75,24 @@ pub fn list_ended(station: &Station) {
 }
 
 impl Keeper {
+    /// Looks at the disk; the next beat tells.
+    fn look_at_disk(&self) {
+        let Ok(free) = Free::at(&self.station.settings.state_dir) else {
+            return;
+        };
+        if self.station.disk.note(free) {
+            if self.station.disk.is_full() {
+                let bytes = free.bytes;
+                tracing::error!(
+                    bytes,
+                    "the disk of the state directory is full: nothing starts"
+                );
+            } else {
+                tracing::info!("the disk of the state directory has room again");
+            }
+        }
+    }
+
     fn look(&self, state: &mut KeeperState) {
         if state
             .removing
@@ -141,6 +160,7 @@ impl Entity for Keeper {
     ) -> Result<(), Crash> {
         match message {
             KeeperMessage::Due(trigger) if state.timer.accept(trigger) => {
+                self.look_at_disk();
                 self.look(state);
                 self.arm(state);
             }

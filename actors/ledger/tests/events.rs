@@ -56,7 +56,10 @@ pub(super) fn samples() -> Vec<GroupEvent> {
                 away_max: Millis(8),
             }),
         },
-        GroupEvent::HostBeat { host: host() },
+        GroupEvent::HostBeat {
+            host: host(),
+            disk_full: true,
+        },
         GroupEvent::HostLeft { host: host() },
         GroupEvent::HostJoined(Box::new(Joining {
             inventory: inventory(),

@@ -52,8 +52,9 @@ impl Clients {
         std::iter::once(self.listener.as_fd()).chain(clients)
     }
 
-    /// Takes new clients of the shim's own user or root, and greets each.
-    pub fn accept(&mut self, greeting: &Event) {
+    /// Takes new clients of the shim's own user or root, and greets each; how many these are.
+    pub fn accept(&mut self, greeting: &Event) -> usize {
+        let before = self.clients.len();
         while let Ok((stream, _)) = self.listener.accept() {
             if stream.set_nonblocking(true).is_err() {
                 continue;
@@ -71,6 +72,7 @@ impl Clients {
                 self.clients.push(client);
             }
         }
+        self.clients.len() - before
     }
 
     /// Reads what a client sent; `false` when it has left.

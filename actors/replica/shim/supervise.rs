@@ -33,8 +33,9 @@ use crate::outputs::{ROTATE_PERIOD_MS, RotatedFile};
 const KILL_AGAIN_MS: u64 = 1_000;
 
 /// How often the exit record is tried to be written, and the time between.
-/// Source: derived; five minutes are enough to notice a full disk and to empty it.
-const EXIT_TRIES: u32 = 3_000;
+/// Source: derived; a day is enough to notice a full disk and to empty it, and who waits uses no more
+/// than its memory of a megabyte.
+const EXIT_TRIES: u32 = 864_000;
 const EXIT_TRY_PERIOD: Duration = Duration::from_millis(100);
 
 /// Everything about the running job.
@@ -365,7 +366,8 @@ impl Supervisor {
     }
 
     // A full disk may be emptied: the outcome of the job is worth some patience, and the lock says
-    // meanwhile that it is not lost.
+    // meanwhile that it is not lost. Whoever follows this shim hears the outcome at once, and has the
+    // directory put aside when it is told: then nobody needs the record any more.
     fn store_exit(&mut self, exit: &ExitRecord, run_dir: &Path) -> Result<(), (u8, String)> {
         let mut tries_left = EXIT_TRIES;
         while let Err(error) = exit.store(run_dir, self.spec.sync_exit) {
@@ -374,9 +376,17 @@ impl Supervisor {
             if tries_left == 0 {
                 return Err((crate::EXIT_UNRECORDED, text));
             }
-            if tries_left + 1 == EXIT_TRIES {
-                self.clients.accept(&Event::Started(self.run.clone()));
-                self.clients.say_all(&Event::Error(text));
+            if !run_dir.exists() {
+                return Ok(());
+            }
+            let first = tries_left + 1 == EXIT_TRIES;
+            let news = self.clients.accept(&Event::Started(self.run.clone())) > 0;
+            let events = [Event::Error(text), Event::Exit(exit.clone())];
+            for event in events.iter().filter(|_| first || news) {
+                self.clients.say_all(event);
+            }
+            if first {
+                crate::tell(&events[1]);
             }
             std::thread::sleep(EXIT_TRY_PERIOD);
         }

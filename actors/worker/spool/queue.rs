@@ -93,6 +93,11 @@ impl Queue {
         self.committed
     }
 
+    /// Whether no fact waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Number of facts that wait.
     pub fn len(&self) -> usize {
         self.waiting.len()

@@ -188,10 +188,18 @@ fn an_exit_record_that_cannot_be_written_is_tried_again() {
         matches!(&said, Some(Event::Error(text)) if text.contains("exit record")),
         "{said:?}"
     );
+    // Who follows it hears the outcome at once, and so does who comes later.
+    let is_exit = |event: &Option<Event>| match event {
+        Some(Event::Exit(exit)) => exit.outcome == Outcome::Code(2),
+        _ => false,
+    };
+    assert!(is_exit(&control.next_event().unwrap()));
     assert!(matches!(
         inspect(&run.dir).unwrap(),
         RunState::Running { .. }
     ));
+    let mut late = run.control();
+    while !is_exit(&late.next_event().unwrap()) {}
     fs::remove_dir(run.dir.join(".exit.tmp")).unwrap();
     assert_eq!(run.end().outcome, Outcome::Code(2));
 }
