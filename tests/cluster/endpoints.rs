@@ -42,13 +42,13 @@ fn wait(cli: &Cli, words: &[&str]) {
     cli.good(&all);
 }
 
-/// How many drains were ended early, and the generation, as the actor says.
+/// How many drains were ended early, as the actor of the endpoints says.
 fn early(cluster: &Cluster, name: &str) -> u64 {
     let id = cluster.cli().service(name)["id"].clone();
     let actor = cluster
         .cli()
         .json(&["actors", "show", &format!("endpoints/{id}")]);
-    actor["drains_ended_early"]
+    actor["view"]["drains_ended_early"]
         .as_u64()
         .unwrap_or_else(|| panic!("no such field in {actor}"))
 }
@@ -77,7 +77,7 @@ fn a_reader_that_says_what_it_uses_ends_drains_early_and_loses_no_request() {
 /// The reader is shown with its service and with its session.
 fn seen_by_operators(cli: &Cli) {
     let actor = cli.json(&["actors", "show", "service/nginx"]);
-    let readers = rows(&actor, "readers");
+    let readers = rows(&actor["view"], "readers");
     assert_eq!(readers.len(), 1, "{actor}");
     assert_eq!(readers[0]["acknowledges"], true, "{actor}");
     let sessions = cli.json(&["sessions", "list"]);
@@ -255,7 +255,7 @@ fn forms_are_views_of_the_same_set() {
         "plain",
     ];
     assert_eq!(cli.good(&none), "");
-    let told = cli.run(&["services", "endpoints", "wbe"]).refused(3);
+    let told = cli.run(&["services", "endpoints", "webb"]).refused(3);
     assert!(told.contains("did you mean `web`"), "{told}");
     let told = cli.run(&["services", "list", "-o", "plain"]).refused(2);
     assert!(told.contains("endpoints"), "{told}");
