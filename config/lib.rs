@@ -16,13 +16,10 @@ pub mod document;
 pub mod syntax;
 mod tree;
 
-pub mod defaults;
 pub mod policy;
-mod probe_file;
 pub mod schema;
 pub mod service;
 pub mod service_file;
-mod template_file;
 
 pub mod home;
 pub mod load;
@@ -43,6 +40,7 @@ pub use load::{Sources, load};
 pub use spelling::closest;
 pub use syntax::Format;
 pub use worker::WorkerConfig;
+pub use xce_profile::defaults;
 
 #[cfg(test)]
 mod tests;

@@ -7,9 +7,9 @@ use xce_model::spec::{
 };
 use xce_model::{Bytes, MilliCpu, Millis};
 
-use crate::defaults::Account;
 use crate::document::Document;
 use crate::service_file::{Context, resolve};
+use xce_profile::defaults::Account;
 
 /// The account of the tests.
 pub fn account() -> Account {
@@ -32,7 +32,11 @@ pub fn resolved(text: &str) -> Result<ServiceSpec, String> {
         account: account(),
         find_account: &find_account,
     };
-    resolve(&Document::toml("file.toml", text), &context).map_err(|faults| faults.to_string())
+    let resolved = resolve(&Document::toml("file.toml", text), &context);
+    let mut spec = resolved.map_err(|faults| faults.to_string())?;
+    // Where each value came from is tested where it is merged.
+    spec.origins.clear();
+    Ok(spec)
 }
 
 fn texts(list: &[&str]) -> Vec<String> {
