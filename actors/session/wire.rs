@@ -3,6 +3,7 @@
 //! A change carries an operation id, so that a repeat after a lost answer has one effect and gets
 //! the first answer. A read may ask for a state at least as new as a position.
 
+use crate::member_wire::{AskMember, ReplyMember};
 use xce_host::view::HostView;
 use xce_model::{JobId, Lsn, OperationId, Refusal, Run, Version};
 use xce_replica::view::JobView;
@@ -46,6 +47,8 @@ pub enum Ask {
     Plan(AskService),
     /// About profiles, projects and queues.
     Policy(AskPolicy),
+    /// About the controllers.
+    Member(AskMember),
 }
 
 /// What a client asks about services. A service is named within a project.
@@ -121,6 +124,8 @@ pub enum AskService {
     Patch {
         /// The values that change.
         request: Box<ServiceRequest>,
+        /// Values that are taken out, by dotted name, such as `env.LEVEL`.
+        unset: Vec<String>,
         /// Whether its count wins over an operator's.
         take_count: bool,
     },
@@ -329,6 +334,8 @@ pub enum Reply {
     Policies(Vec<PolicyView>),
     /// Values of a service with their sources.
     Resolved(Vec<ResolvedValue>),
+    /// About the controllers.
+    Member(ReplyMember),
 }
 
 /// A change that was carried out.

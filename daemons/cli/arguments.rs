@@ -7,7 +7,7 @@ use xce_model::{Millis, OperationId};
 
 use super::connection::Connection;
 use super::failure::{EXIT_CODES, Failure};
-use super::{actors, cluster, hosts, jobs, journal, operation, rollout, services, sessions, validate, watch};
+use super::{actors, cluster, hosts, jobs, journal, operation, policies, rollout, services, sessions, validate, watch};
 
 /// Runs jobs and services on a cluster.
 #[derive(Debug, Parser)]
@@ -55,7 +55,7 @@ impl Global {
     pub fn project(&self) -> &str {
         self.project
             .as_deref()
-            .unwrap_or(xce_config::defaults::PROJECT)
+            .unwrap_or(xce_profile::defaults::PROJECT)
     }
 }
 
@@ -100,6 +100,15 @@ pub enum Noun {
     /// Batch jobs and the replicas of services.
     #[command(subcommand, visible_aliases = ["job", "j"])]
     Jobs(jobs::Verb),
+    /// Defaults that services and batch jobs name.
+    #[command(subcommand, visible_alias = "profile")]
+    Profiles(policies::Verb),
+    /// Projects: defaults and caps of what belongs together.
+    #[command(subcommand, visible_alias = "project")]
+    Projects(policies::Verb),
+    /// Queues: priority and caps of what waits in them.
+    #[command(subcommand, visible_alias = "queue")]
+    Queues(policies::Verb),
     /// Machines of the cluster.
     #[command(subcommand, visible_aliases = ["host", "h"])]
     Hosts(hosts::Verb),

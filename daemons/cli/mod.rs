@@ -27,12 +27,14 @@ mod jobs;
 mod journal;
 mod logs;
 mod plan;
+mod policies;
 mod rollout;
 mod services;
 mod services_shown;
 mod sessions;
 mod source;
 mod submit;
+mod updating;
 mod validate;
 mod watch;
 
@@ -46,6 +48,7 @@ use clap::{CommandFactory, Parser};
 use arguments::{Arguments, Global, Noun};
 use connection::Connection;
 use failure::Failure;
+use xce_profile::PolicyKind;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
@@ -86,8 +89,10 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
         return Err(Failure::Usage(text.to_owned()));
     }
     // What needs no cluster, and works without an identity.
-    if let Noun::Services(services::Verb::Validate(options)) = &noun {
-        return validate::run(options, &global);
+    if let Noun::Services(services::Verb::Validate(options)) = &noun
+        && !options.online
+    {
+        return validate::alone(options, &global);
     }
     if let Noun::Schema { described } = noun {
         return validate::print_schema(described, &global);
@@ -108,6 +113,13 @@ async fn dispatch(noun: Noun, global: &Global, connection: &mut Connection) -> R
         Noun::Sessions(verb) => sessions::run(verb, global, connection).await,
         Noun::Cluster(verb) => cluster::run(verb, global, connection).await,
         Noun::Journal(verb) => journal::run(verb, global, connection).await,
+        Noun::Profiles(verb) => {
+            policies::run(PolicyKind::Profile, verb, global, connection).await
+        }
+        Noun::Projects(verb) => {
+            policies::run(PolicyKind::Project, verb, global, connection).await
+        }
+        Noun::Queues(verb) => policies::run(PolicyKind::Queue, verb, global, connection).await,
         Noun::Audit => cluster::audit(global, connection).await,
         Noun::Watch(what) => watch::run(&what, global, connection).await,
         Noun::Schema { .. } | Noun::Completions { .. } => Ok(()),

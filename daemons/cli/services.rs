@@ -1,19 +1,21 @@
 //! `services`: create, look at, scale, kill, update, delete.
 
 use clap::{Args, Subcommand};
-use xce_config::service_file::{Context, resolve};
+use xce_config::service::read_request;
 use xce_model::JobId;
 use xce_model::limits::REPLICAS_MAX;
-use xce_model::spec::ServiceSpec;
+use xce_profile::RunAs;
+use xce_profile::document::ServiceFile;
+use xce_session::policy_wire::ServiceRequest;
 use xce_session::wire::{Ask, AskService, ServiceName};
 
 use super::arguments::{ChangeOptions, Global, WatchOption};
 use super::connection::Connection;
 use super::failure::Failure;
 use super::plan::PlanOption;
-use super::services_shown::{explain, fetch, list, show, with_proposal};
+use super::services_shown::{explain, fetch, list, show, show_resolved, with_proposal};
 use super::source::SourceFile;
-use super::{account, endpoints, events, history, plan, print, validate, wait};
+use super::{account, endpoints, events, history, plan, print, updating, validate, wait};
 
 /// What is done with services.
 #[derive(Debug, Subcommand)]
@@ -45,6 +47,9 @@ pub enum ReadVerb {
     Show {
         /// Its name.
         name: String,
+        /// Print each value that it has, and where that came from.
+        #[arg(long, conflicts_with = "watch")]
+        resolved: bool,
         /// Printing again.
         #[command(flatten)]
         watch: WatchOption,
@@ -109,18 +114,8 @@ pub enum ChangeVerb {
     /// Stop all replicas and forget the service.
     #[command(visible_alias = "rm")]
     Delete(NamedChange),
-    /// Make a new version from a file.
-    Update {
-        /// The file and waiting.
-        #[command(flatten)]
-        file: FileChange,
-        /// The file's count wins over an operator's.
-        #[arg(long)]
-        take_count: bool,
-        /// Planning.
-        #[command(flatten)]
-        plan: PlanOption,
-    },
+    /// Make a new version from a file or from single values.
+    Update(Box<updating::Update>),
     /// Freeze the mix of versions.
     Pause(NamedChange),
     /// Let a paused, stuck or crashing service go on.
@@ -185,7 +180,7 @@ pub async fn run(verb: Verb, global: &Global, connection: &mut Connection) -> Re
             let change = change_of(verb, global)?;
             carry_out(change, global, connection).await
         }
-        Verb::Validate(options) => validate::run(&options, global),
+        Verb::Validate(options) => validate::online(&options, global, connection).await,
     }
 }
 
@@ -195,7 +190,12 @@ async fn read(verb: ReadVerb, global: &Global, connection: &mut Connection) -> R
             all_projects,
             watch,
         } => list(all_projects, watch, global, connection).await,
-        ReadVerb::Show { name, watch } => show(&name, watch, global, connection).await,
+        ReadVerb::Show {
+            name,
+            resolved: true,
+            ..
+        } => show_resolved(&name, global, connection).await,
+        ReadVerb::Show { name, watch, .. } => show(&name, watch, global, connection).await,
         ReadVerb::Explain { name } => explain(&name, global, connection).await,
         ReadVerb::Endpoints(reading) => endpoints::run(reading, global, connection).await,
         ReadVerb::Events(asked) => events::run(&asked, global, connection).await,
@@ -221,21 +221,15 @@ fn change_of(verb: ChangeVerb, global: &Global) -> Result<Change, Failure> {
     };
     Ok(match verb {
         ChangeVerb::Create(file) => {
-            let mut spec = read_file(&file.source, global)?;
-            spec.replicas.get_or_insert(xce_config::defaults::REPLICAS);
-            let name = name_of(&spec);
-            Change::new(AskService::Create(Box::new(spec)), name, file.change)
+            let request = read_file(&file.source, global)?;
+            let name = name_of(&request);
+            Change::new(AskService::Create(Box::new(request)), name, file.change)
         }
-        ChangeVerb::Update {
-            file,
-            take_count,
-            plan,
-        } => {
-            let spec = Box::new(read_file(&file.source, global)?);
-            let name = name_of(&spec);
+        ChangeVerb::Update(asked) => {
+            let (ask, name) = asked.request(global)?;
             Change {
-                plan: plan.plan,
-                ..Change::new(AskService::Update { spec, take_count }, name, file.change)
+                plan: asked.plan.plan,
+                ..Change::new(ask, name, asked.change)
             }
         }
         ChangeVerb::Scale {
@@ -290,7 +284,8 @@ fn change_of(verb: ChangeVerb, global: &Global) -> Result<Change, Failure> {
     })
 }
 
-fn name_of(spec: &ServiceSpec) -> ServiceName {
+/// The service that a request is about.
+pub fn name_of(spec: &ServiceRequest) -> ServiceName {
     ServiceName {
         project: spec.project.clone(),
         name: spec.name.clone(),
@@ -381,23 +376,53 @@ async fn create_or_update(
     global: &Global,
     connection: &mut Connection,
 ) -> Result<AskService, Failure> {
-    let mut spec = Box::new(read_file(source, global)?);
-    match fetch(connection, &spec.project, &spec.name).await {
-        Ok(_) => Ok(AskService::Update { spec, take_count }),
-        Err(failure) if failure.is_not_found() => {
-            spec.replicas.get_or_insert(xce_config::defaults::REPLICAS);
-            Ok(AskService::Create(spec))
-        }
+    let request = Box::new(read_file(source, global)?);
+    ask_of(request, take_count, connection).await
+}
+
+/// The change that makes a service be as a request says: a creation, or an update where it is.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn ask_of(
+    request: Box<ServiceRequest>,
+    take_count: bool,
+    connection: &mut Connection,
+) -> Result<AskService, Failure> {
+    match fetch(connection, &request.project, &request.name).await {
+        Ok(_) => Ok(AskService::Update {
+            request,
+            take_count,
+        }),
+        Err(failure) if failure.is_not_found() => Ok(AskService::Create(request)),
         Err(failure) => Err(failure),
     }
 }
 
-fn read_file(source: &SourceFile, global: &Global) -> Result<ServiceSpec, Failure> {
+/// The request that a file means. Defaults are merged by the controller, which knows the profiles.
+///
+/// # Errors
+/// [`Failure::Usage`] where it cannot be read or has faults.
+pub fn read_file(source: &SourceFile, global: &Global) -> Result<ServiceRequest, Failure> {
     let text = source.read()?;
-    let context = Context {
-        project: global.project.as_deref(),
-        account: account::caller()?,
-        find_account: &account::find,
+    let knows_user = |name: &str| account::find(name).is_some();
+    let file = read_request(&text.document(), &knows_user)
+        .map_err(|faults| Failure::Usage(faults.to_string()))?;
+    request_of(&file, global)
+}
+
+/// The request that a document means; the user of a document is one of this machine.
+///
+/// # Errors
+/// When this machine does not know the user.
+pub fn request_of(file: &ServiceFile, global: &Global) -> Result<ServiceRequest, Failure> {
+    let account = match &file.user {
+        Some(name) => account::find(name)
+            .ok_or_else(|| Failure::Usage(format!("there is no user `{name}` on this machine")))?,
+        None => account::caller()?,
     };
-    resolve(&text.document(), &context).map_err(|faults| Failure::Usage(faults.to_string()))
+    let project = global.project.as_deref().or(file.project.as_deref());
+    let project = project.unwrap_or(global.project()).to_owned();
+    let name = file.name.clone().unwrap_or_default();
+    Ok(ServiceRequest::of(file, &name, &project, RunAs::service(&account)))
 }

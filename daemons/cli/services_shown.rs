@@ -154,6 +154,29 @@ pub async fn show(
     .await
 }
 
+/// Prints each value of a service, and where it came from.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn show_resolved(
+    name: &str,
+    global: &Global,
+    connection: &mut Connection,
+) -> Result<(), Failure> {
+    let service = ServiceName {
+        project: global.project().to_owned(),
+        name: name.to_owned(),
+    };
+    match connection
+        .ask(Ask::Service(AskService::Resolved(service)))
+        .await
+    {
+        Ok(Reply::Resolved(values)) => print::list(global.output, &values),
+        Ok(other) => Err(unexpected(kind_of(&other))),
+        Err(failure) => Err(with_proposal(failure, global.project(), name, connection).await),
+    }
+}
+
 /// Prints why a service is not where it should be.
 ///
 /// # Errors

@@ -77,9 +77,10 @@ fn wanted(caller: &Caller<'_>, ask: AskService) -> Result<Wanted, Refusal> {
         }
         AskService::Patch {
             request,
+            unset,
             take_count,
         } => {
-            let (id, spec, base) = profiles::patched(caller, &request)?;
+            let (id, spec, base) = profiles::patched(caller, &request, &unset)?;
             services::check(caller, &spec)?;
             let command = Command::Amend {
                 spec: Box::new(spec),

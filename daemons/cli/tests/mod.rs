@@ -6,5 +6,6 @@ mod printing;
 mod rollouts;
 mod submitting;
 mod talking;
+mod updating;
 mod views;
 mod waiting;

@@ -1,15 +1,17 @@
 //! Options of a job to its specification.
 
 use clap::Parser;
-use xce_config::defaults::{self, Account};
+use xce_profile::defaults::{self, Account};
 use xce_model::spec::{
     ArraySpec, JobSpec, Probes, Resources, RestartMode, StopPolicy, Template, User,
 };
 use xce_model::{Bytes, MilliCpu, Millis};
+use xce_profile::layers::{self, Between};
+use xce_profile::{Purpose, resolve};
 
 use crate::cli::arguments::{Arguments, Noun};
 use crate::cli::jobs::Verb;
-use crate::cli::submit::{Caller, array, specification};
+use crate::cli::submit::{Caller, array, job_file};
 
 fn account() -> Account {
     Account {
@@ -40,7 +42,11 @@ fn spec_with_file(words: &[&str], file: &str) -> Result<JobSpec, String> {
         directory: Some("/work".to_owned()),
         variable: &variable,
     };
-    specification(&options, &arguments.global, &caller, file)
+    let (mut file, run_as) = job_file(&options, &arguments.global, &caller, file)?;
+    file.project = Some(arguments.global.project().to_owned());
+    let leaves = layers::job(&run_as, Between::default(), &file);
+    resolve::job(&leaves, &run_as.user, Purpose::Create)
+        .map_err(|problems| xce_profile::refusal(&problems).text)
 }
 
 fn spec(words: &[&str]) -> Result<JobSpec, String> {

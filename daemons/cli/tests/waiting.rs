@@ -40,7 +40,12 @@ fn script(answers: Vec<Reply>) -> Script {
             ..ClusterView::default()
         }))),
         Ask::Cluster(_) => Deed::Answer(Reply::Watching { after: 5 }),
-        Ask::Service(_) | Ask::Job(_) | Ask::Host(_) | Ask::Actor(_) | Ask::Plan(_) => {
+        Ask::Service(_)
+        | Ask::Job(_)
+        | Ask::Host(_)
+        | Ask::Actor(_)
+        | Ask::Plan(_)
+        | Ask::Policy(_) => {
             let number = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             let answer = answers.get(number).or(answers.last()).unwrap().clone();
             Deed::Push(answer, vec![pushed(6 + number as u64)])
@@ -104,9 +109,12 @@ async fn a_wait_that_takes_too_long_says_how_far_it_is() {
     let quiet: Script = Arc::new(|_, request| match &request.ask {
         Ask::Cluster(AskCluster::Status) => Deed::Answer(Reply::Cluster(Box::default())),
         Ask::Cluster(_) => Deed::Answer(Reply::Watching { after: 0 }),
-        Ask::Service(_) | Ask::Job(_) | Ask::Host(_) | Ask::Actor(_) | Ask::Plan(_) => {
-            Deed::Answer(Reply::Services(vec![service()]))
-        }
+        Ask::Service(_)
+        | Ask::Job(_)
+        | Ask::Host(_)
+        | Ask::Actor(_)
+        | Ask::Plan(_)
+        | Ask::Policy(_) => Deed::Answer(Reply::Services(vec![service()])),
     });
     let (cluster, _running) = Cluster::with_controller(quiet).await;
     let mut connection = Connection::new(&cluster.global(Millis::seconds(60))).unwrap();
