@@ -3,18 +3,31 @@
 use xce_ledger::{Fact, Group, View};
 use xce_model::ClusterTime;
 use xce_placement::{Placement, Queue};
+use xce_profile::{PolicyFile, PolicyKind};
 
 use crate::Decided;
 
 /// Most placements of one plan. Source: derived; as many groups as one log entry takes.
 pub const PLACEMENTS_MAX: usize = 512;
 
-/// Queues and their priorities: none are configured, all have priority 0.
-pub const QUEUES: &[Queue] = &[];
+/// Queues that have a priority; all others have priority 0.
+pub fn queues(view: &View) -> Vec<Queue> {
+    let queues = view.policies().values();
+    let defined = queues.filter(|policy| policy.kind == PolicyKind::Queue);
+    defined
+        .filter_map(|policy| {
+            let priority = PolicyFile::parse(&policy.document).ok()?.priority?;
+            Some(Queue {
+                name: policy.name.clone(),
+                priority,
+            })
+        })
+        .collect()
+}
 
 /// Plans what is placed now.
 pub fn plan(view: &View, now: ClusterTime) -> Vec<Placement> {
-    xce_placement::plan(view, QUEUES, now, PLACEMENTS_MAX)
+    xce_placement::plan(view, &queues(view), now, PLACEMENTS_MAX)
 }
 
 /// Plans what is placed when a group that frees room has applied, from the state as it will be;

@@ -5,6 +5,7 @@
 
 mod hosts;
 mod jobs;
+mod policies;
 mod services;
 mod sessions;
 
@@ -17,6 +18,7 @@ use crate::check;
 use crate::fact::Fact;
 use crate::group::{Answer, Created, Group, Outcome};
 use crate::intern::Specs;
+use crate::members::MemberFact;
 use crate::operations::{Known, Remembered};
 use crate::view::{Key, View};
 
@@ -59,7 +61,7 @@ pub(crate) fn apply_group(
             Known::Expired => return Outcome::Expired,
         }
     }
-    if let Err(unmet) = check::all(view, &group.preconditions) {
+    if let Err(unmet) = check::all(view, &group.preconditions, group.at) {
         return Outcome::Refused(unmet);
     }
     let now = view.clock.advance(group.at, group.wall);
@@ -103,6 +105,11 @@ impl Step<'_> {
             Fact::Host(fact) => self.apply_host(fact),
             Fact::Service(fact) => self.apply_service(fact),
             Fact::Session(fact) => self.apply_session(fact),
+            Fact::Policy(fact) => self.apply_policy(fact),
+            Fact::Member(MemberFact::Numbered { node }) => {
+                self.view.last_controller = self.view.last_controller.max(*node);
+                Fit::Applied
+            }
             Fact::Clock(fact) => {
                 self.view.clock.apply(fact);
                 Fit::Applied

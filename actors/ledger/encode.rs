@@ -15,6 +15,8 @@ use crate::envelope::{self, DecodeError, Raw, Shape};
 use crate::event::GroupEvent;
 use crate::fact::Fact;
 use crate::group::{Group, Operation, Precondition};
+use crate::members::MemberFact;
+use crate::policies::PolicyFact;
 use crate::sessions::SessionFact;
 
 /// Most facts of one group. Source: derived, every element of the largest array and as many replicas.
@@ -25,14 +27,14 @@ pub(crate) const HEAD: Shape = Shape {
     name: "group head",
     version: 1,
     min_reader: 1,
-    fingerprint: 0x1dd1_b4ad,
+    fingerprint: 0x26d9_3ece,
 };
 pub(crate) const EVENT: Shape = Shape {
     kind: 2,
     name: "group event",
     version: 1,
     min_reader: 1,
-    fingerprint: 0xd0bb_c451,
+    fingerprint: 0x990b_44b9,
 };
 pub(crate) const JOB_FACT: Shape = Shape {
     kind: 16,
@@ -46,14 +48,14 @@ pub(crate) const HOST_FACT: Shape = Shape {
     name: "host fact",
     version: 1,
     min_reader: 1,
-    fingerprint: 0x7b83_3b86,
+    fingerprint: 0x3657_3b80,
 };
 pub(crate) const SERVICE_FACT: Shape = Shape {
     kind: 18,
     name: "service fact",
     version: 1,
     min_reader: 1,
-    fingerprint: 0x6754_ba02,
+    fingerprint: 0x6882_5201,
 };
 pub(crate) const SESSION_FACT: Shape = Shape {
     kind: 19,
@@ -68,6 +70,22 @@ pub(crate) const CLOCK_FACT: Shape = Shape {
     version: 1,
     min_reader: 1,
     fingerprint: 0xc4fa_fb27,
+};
+
+pub(crate) const POLICY_FACT: Shape = Shape {
+    kind: 21,
+    name: "policy fact",
+    version: 1,
+    min_reader: 1,
+    fingerprint: 0xf12e_9405,
+};
+
+pub(crate) const MEMBER_FACT: Shape = Shape {
+    kind: 22,
+    name: "member fact",
+    version: 1,
+    min_reader: 1,
+    fingerprint: 0,
 };
 
 /// A group without its facts, as written.
@@ -121,6 +139,8 @@ impl Group {
                 Fact::Service(fact) => envelope::put(&mut out, &SERVICE_FACT, fact),
                 Fact::Session(fact) => envelope::put(&mut out, &SESSION_FACT, fact),
                 Fact::Clock(fact) => envelope::put(&mut out, &CLOCK_FACT, fact),
+                Fact::Policy(fact) => envelope::put(&mut out, &POLICY_FACT, fact),
+                Fact::Member(fact) => envelope::put(&mut out, &MEMBER_FACT, fact),
             }
         }
         out
@@ -198,6 +218,8 @@ fn read_fact(raw: &Raw<'_>) -> Result<Fact, DecodeError> {
             raw.read::<SessionFact>(&SESSION_FACT).map(Fact::Session)
         }
         kind if kind == CLOCK_FACT.kind => raw.read::<ClockFact>(&CLOCK_FACT).map(Fact::Clock),
+        kind if kind == MEMBER_FACT.kind => raw.read::<MemberFact>(&MEMBER_FACT).map(Fact::Member),
+        kind if kind == POLICY_FACT.kind => raw.read::<PolicyFact>(&POLICY_FACT).map(Fact::Policy),
         _ => Err(raw.unknown()),
     }
 }

@@ -5,6 +5,8 @@ use xce_replica::JobFact;
 use xce_service::ServiceFact;
 
 use crate::clock::ClockFact;
+use crate::members::MemberFact;
+use crate::policies::PolicyFact;
 use crate::sessions::SessionFact;
 
 /// A committed change of anything that the cluster remembers.
@@ -21,6 +23,10 @@ pub enum Fact {
     Session(SessionFact),
     /// Of cluster time.
     Clock(ClockFact),
+    /// Of a profile, a project or a queue.
+    Policy(PolicyFact),
+    /// Of the controllers.
+    Member(MemberFact),
 }
 
 impl From<JobFact> for Fact {
@@ -50,5 +56,17 @@ impl From<SessionFact> for Fact {
 impl From<ClockFact> for Fact {
     fn from(fact: ClockFact) -> Self {
         Self::Clock(fact)
+    }
+}
+
+impl From<MemberFact> for Fact {
+    fn from(fact: MemberFact) -> Self {
+        Self::Member(fact)
+    }
+}
+
+impl From<PolicyFact> for Fact {
+    fn from(fact: PolicyFact) -> Self {
+        Self::Policy(fact)
     }
 }

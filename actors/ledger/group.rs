@@ -5,6 +5,8 @@ use xce_model::{
 };
 
 use crate::event::{GroupEvent, RULES_VERSION};
+use xce_profile::PolicyKind;
+
 use crate::fact::Fact;
 
 /// Facts that one actor wants committed together, or not at all.
@@ -178,6 +180,15 @@ pub enum Precondition {
         session: SessionId,
         /// Its epoch.
         epoch: u64,
+    },
+    /// The policy last changed at this position; 0: there is none.
+    PolicyUnchanged {
+        /// What it is.
+        kind: PolicyKind,
+        /// Its name.
+        name: String,
+        /// Position of the last change that the decision saw.
+        lsn: Lsn,
     },
 }
 

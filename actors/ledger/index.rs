@@ -109,10 +109,7 @@ impl View {
 
     fn move_replica(&mut self, before: Option<&JobRecord>, after: Option<&Arc<JobRecord>>) {
         let service = |job: &JobRecord| job.service.map(|replica| replica.service);
-        let (was, is) = (
-            before.and_then(service),
-            after.and_then(|job| service(job)),
-        );
+        let (was, is) = (before.and_then(service), after.and_then(|job| service(job)));
         // A job stays with its service.
         let Some(service) = is.or(was) else { return };
         let roster = self.replicas.entry(service).or_default();

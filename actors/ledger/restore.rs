@@ -132,6 +132,7 @@ impl<'a> Restore<'a> {
         view.last_job = row.last_job;
         view.last_service = row.last_service;
         view.last_session = row.last_session;
+        view.last_controller = row.last_controller;
         view.ignored = row.ignored;
         view.operations.set_floor(row.operations_floor);
         for (principal, floor) in row.operation_floors {

@@ -24,16 +24,16 @@ use crate::rows::{
 };
 use crate::view::View;
 
-pub(crate) const META: Shape = shape(64, "snapshot head", 0x9151_b884);
+pub(crate) const META: Shape = shape(64, "snapshot head", 0x603e_310d);
 pub(crate) const SPEC: Shape = shape(65, "specification", 0x6797_d5b3);
-pub(crate) const SERVICE: Shape = shape(66, "service", 0x2ec2_c636);
-pub(crate) const JOB: Shape = shape(67, "job", 0xfcce_55f4);
+pub(crate) const SERVICE: Shape = shape(66, "service", 0xdc16_1bfe);
+pub(crate) const JOB: Shape = shape(67, "job", 0x2ef5_b11f);
 pub(crate) const ARRAY: Shape = shape(68, "array", 0xfeaa_b892);
-pub(crate) const HOST: Shape = shape(69, "host", 0xf531_0d60);
+pub(crate) const HOST: Shape = shape(69, "host", 0xc1c6_3e23);
 pub(crate) const SESSION: Shape = shape(70, "session", 0x2d48_1b0a);
 pub(crate) const OPERATION: Shape = shape(71, "operation", 0x0ba8_3b0e);
-pub(crate) const POLICY: Shape = shape(73, "policy", 0);
-pub(crate) const TOMBSTONES: Shape = shape(72, "tombstones", 0xee6a_fefb);
+pub(crate) const POLICY: Shape = shape(73, "policy", 0xfec9_e0c5);
+pub(crate) const TOMBSTONES: Shape = shape(72, "tombstones", 0x3333_2f8e);
 
 /// A kind in its first version.
 const fn shape(kind: u16, name: &'static str, fingerprint: u32) -> Shape {
@@ -242,6 +242,7 @@ fn meta(view: &View) -> MetaV1 {
         last_job: view.last_job,
         last_service: view.last_service,
         last_session: view.last_session,
+        last_controller: view.last_controller,
         ignored: view.ignored,
         operations_floor: view.operations.floor(),
         operation_floors: view.operations.floors(),

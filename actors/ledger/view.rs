@@ -18,6 +18,7 @@ use crate::arrays::ArrayRecord;
 use crate::changes::Changes;
 use crate::clock::ClusterClock;
 use crate::group::{Answer, Operation};
+use crate::members::FOUNDER;
 use crate::operations::{Known, Operations};
 use crate::policies::{PolicyKey, PolicyRecord};
 use crate::sessions::SessionRecord;
@@ -76,6 +77,7 @@ pub struct View {
     pub(crate) last_job: u64,
     pub(crate) last_service: u64,
     pub(crate) last_session: u64,
+    pub(crate) last_controller: u64,
     pub(crate) ignored: u64,
 
     pub(crate) jobs: OrdMap<JobId, Arc<JobRecord>>,
@@ -114,6 +116,11 @@ impl View {
     /// What is known of cluster time.
     pub fn clock(&self) -> &ClusterClock {
         &self.clock
+    }
+
+    /// Highest number that was given to a controller.
+    pub fn last_controller(&self) -> u64 {
+        self.last_controller.max(FOUNDER)
     }
 
     /// Facts that did not fit the state when they applied, such as reports of a stale run.

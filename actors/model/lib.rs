@@ -7,6 +7,7 @@ pub mod codes;
 pub mod decision;
 pub mod ids;
 pub mod limits;
+pub mod origins;
 pub mod spec;
 pub mod units;
 
@@ -14,6 +15,7 @@ pub use codes::{Cause, Exit, JobState, Refusal, RefusalKind};
 pub use ids::{
     ClusterId, Incarnation, JobId, OperationId, Run, ServiceId, SessionId, Start, Version,
 };
+pub use origins::{Origin, Source};
 pub use units::{Bytes, ClusterTime, MilliCpu, Millis, WallTime};
 
 /// Position of a committed entry in the log: increasing, not dense, never reused.

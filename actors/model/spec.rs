@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::origins::Origin;
 use crate::units::{Bytes, MilliCpu, Millis};
 
 /// What one run of a job needs and how it is run; immutable once submitted.
@@ -449,6 +450,8 @@ pub struct ServiceSpec {
     pub template: Template,
     /// Settings that make no version.
     pub settings: ServiceSettings,
+    /// Where values came from that are not built in.
+    pub origins: Vec<Origin>,
 }
 
 /// Settings of a service that make no version when they change.

@@ -16,6 +16,7 @@ pub use parts::{
     ExecFile, GrpcFile, HttpFile, PortFile, ProbeFile, ProbesFile, ReplacementFile, ResourcesFile,
     RestartFile, RolloutFile, SpreadFile, SpreadMode, StopFile, TcpFile,
 };
+pub(crate) use values::DurationSchema;
 pub use values::{Elements, PortReference, ReplicaAmount, SignalName};
 
 /// A service as a file, a profile or a request gives it: any part of it.

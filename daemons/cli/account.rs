@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use nix::unistd::{Gid, Uid, User as Entry};
-use xce_config::defaults::Account;
 use xce_model::spec::User;
+use xce_profile::defaults::Account;
 
 use super::failure::Failure;
 
@@ -58,7 +58,7 @@ pub fn environment(
     variable: impl Fn(&str) -> Option<String>,
 ) -> BTreeMap<String, String> {
     let login = |name: &str| match name {
-        "PATH" => Some(xce_config::defaults::SEARCH_PATH.to_owned()),
+        "PATH" => Some(xce_profile::defaults::SEARCH_PATH.to_owned()),
         "HOME" => Some(account.home.clone()),
         "USER" | "LOGNAME" => Some(account.user.name.clone()),
         "SHELL" => Some(account.shell.clone()),

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use xce_config::defaults::{self, Account};
-use xce_config::service_file::{
+use xce_model::limits::{ENVIRONMENT_BYTES_MAX, check_name};
+use xce_model::spec::ArraySpec;
+use xce_model::{Bytes, JobId, MilliCpu, Millis};
+use xce_profile::RunAs;
+use xce_profile::checks::{
     command_fault, directory_fault, environment_fault, memory_fault, variable_fault,
 };
-use xce_model::limits::{ARRAY_ELEMENTS_MAX, ENVIRONMENT_BYTES_MAX, check_name};
-use xce_model::spec::{ArraySpec, JobSpec, Probes, Resources, RestartMode, Template};
-use xce_model::{Bytes, JobId, MilliCpu, Millis};
+use xce_profile::defaults::Account;
+use xce_profile::document::{Elements, JobFile, ResourcesFile};
+use xce_session::policy_wire::JobRequest;
 use xce_session::wire::{Ask, AskJob};
 
 use super::account;
@@ -31,10 +34,10 @@ pub struct Options {
     /// Elements of an array and, after `%`, how many run at once, such as 1-100%10 or 1-5,9.
     #[arg(long, value_name = "ELEMENTS", value_parser = array)]
     pub array: Option<ArraySpec>,
-    /// Processors of one run [default: 1].
+    /// Processors of one run [default: the profile's, or 1].
     #[arg(short, long)]
     pub cpus: Option<MilliCpu>,
-    /// Memory of one run, with its unit [default: 256MiB].
+    /// Memory of one run, with its unit [default: the profile's, or 256MiB].
     #[arg(short, long)]
     pub memory: Option<Bytes>,
     /// A variable, `NAME=VALUE`, or `NAME` for the caller's value; may be repeated.
@@ -43,15 +46,18 @@ pub struct Options {
     /// A file of `NAME=VALUE` lines; -e wins over it.
     #[arg(long, value_name = "FILE")]
     pub env_file: Option<PathBuf>,
-    /// Working directory, absolute [default: the present one].
+    /// Working directory, absolute [default: the profile's, or the present one].
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<String>,
-    /// Longest run, such as 10m; then the job is killed [default: no limit].
+    /// Longest run, such as 10m; then the job is killed [default: the profile's, or no limit].
     #[arg(short = 't', long, value_name = "DURATION")]
     pub time: Option<Millis>,
-    /// Queue [default: default].
+    /// Queue [default: the profile's, or default].
     #[arg(short, long)]
     pub queue: Option<String>,
+    /// Profile of kind batch that gives defaults [default: batch].
+    #[arg(long)]
+    pub profile: Option<String>,
     /// A label that the host must have, `NAME=VALUE`; may be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     pub constraint: Vec<String>,
@@ -103,10 +109,11 @@ pub async fn run(
             Failure::Usage(format!("{} cannot be read: {error}", path.display()))
         })?,
     };
-    let spec = specification(options, global, &caller, &file).map_err(Failure::Usage)?;
+    let (file, run_as) = job_file(options, global, &caller, &file).map_err(Failure::Usage)?;
+    let request = JobRequest::of(&file, global.project(), run_as);
     let operation = options.change.operation(connection)?;
     let accepted = connection
-        .change(Ask::Job(AskJob::Submit(Box::new(spec))), operation)
+        .change(Ask::Job(AskJob::Submit(Box::new(request))), operation)
         .await?;
     print::accepted(global.output, &accepted, "submitted")?;
     let ids: Vec<JobId> = accepted
@@ -117,16 +124,16 @@ pub async fn run(
     wait::ended(connection, &ids, options.change.wait, true).await
 }
 
-/// The specification that the options mean.
+/// What the options ask for, and as whom. Defaults are merged by the controller.
 ///
 /// # Errors
 /// A sentence on the first option that is wrong.
-pub fn specification(
+pub fn job_file(
     options: &Options,
     global: &Global,
     caller: &Caller<'_>,
     env_file: &str,
-) -> Result<JobSpec, String> {
+) -> Result<(JobFile, RunAs), String> {
     command_fault(&options.command)?;
     let (name, named_array) = match &options.name {
         Some(text) => split_name(text)?,
@@ -136,53 +143,61 @@ pub fn specification(
     if named_array.is_some() && options.array.is_some() {
         return Err("the elements are given both in the name and by --array".to_owned());
     }
-    let queue = options
-        .queue
-        .clone()
-        .unwrap_or_else(|| defaults::QUEUE.to_owned());
-    check_name("queue", &queue).map_err(|refusal| refusal.text)?;
+    for (what, name) in [("queue", &options.queue), ("profile", &options.profile)] {
+        if let Some(name) = name {
+            check_name(what, name).map_err(|refusal| refusal.text)?;
+        }
+    }
     check_name("project", global.project()).map_err(|refusal| refusal.text)?;
-    let resources = Resources {
-        cpus: options.cpus.unwrap_or(defaults::JOB_RESOURCES.cpus),
-        memory: options.memory.unwrap_or(defaults::JOB_RESOURCES.memory),
-    };
-    memory_fault(resources.memory)?;
-    let cwd = options.cwd.clone().or_else(|| caller.directory.clone());
-    cwd.as_deref().map_or(Ok(()), directory_fault)?;
+    options.memory.map_or(Ok(()), memory_fault)?;
+    for directory in [&options.cwd, &caller.directory] {
+        directory.as_deref().map_or(Ok(()), directory_fault)?;
+    }
     if options.time == Some(Millis(0)) {
         return Err(
             "a time limit of 0 would let nothing run; leave it out for no limit".to_owned(),
         );
     }
-    Ok(JobSpec {
-        name,
-        project: global.project().to_owned(),
-        queue,
-        template: Template {
-            command: options.command.clone(),
-            env: environment(options, caller, env_file)?,
-            cwd,
-            user: caller.account.user.clone(),
-            resources,
-            ports: Vec::new(),
-            probes: Probes::default(),
-            restart: defaults::restart(RestartMode::Never),
-            stop: defaults::STOP,
-            run_limit: options.time,
-            constraints: constraints(&options.constraint)?,
-        },
-        array: options.array.clone().or(named_array),
-        held: options.hold,
-        rerunnable: options.rerunnable,
-    })
+    let given = |is_given: bool| is_given.then_some(true);
+    let file = JobFile {
+        name: Some(name),
+        profile: options.profile.clone(),
+        queue: options.queue.clone(),
+        command: Some(options.command.clone()),
+        env: some(environment(options, caller, env_file)?),
+        cwd: options.cwd.clone(),
+        resources: Some(ResourcesFile {
+            cpus: options.cpus,
+            memory: options.memory,
+        }),
+        run_limit: options.time,
+        constraints: some(constraints(&options.constraint)?),
+        array: options.array.clone().or(named_array).map(Elements),
+        held: given(options.hold),
+        rerunnable: given(options.rerunnable),
+        ..JobFile::default()
+    };
+    let run_as = RunAs {
+        user: caller.account.user.clone(),
+        env: account::environment(&caller.account, caller.variable)
+            .into_iter()
+            .collect(),
+        cwd: caller.directory.clone(),
+    };
+    Ok((file, run_as))
+}
+
+/// A table, unless it is empty.
+fn some(table: BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {
+    (!table.is_empty()).then_some(table)
 }
 
 fn environment(
     options: &Options,
     caller: &Caller<'_>,
     env_file: &str,
-) -> Result<Vec<(String, String)>, String> {
-    let mut env = account::environment(&caller.account, caller.variable);
+) -> Result<BTreeMap<String, String>, String> {
+    let mut env = BTreeMap::new();
     if env_file.len() > 2 * ENVIRONMENT_BYTES_MAX {
         return Err(format!(
             "the environment file has {} bytes, at most {ENVIRONMENT_BYTES_MAX} are allowed",
@@ -212,7 +227,7 @@ fn environment(
         }
     }
     environment_fault(&env)?;
-    Ok(env.into_iter().collect())
+    Ok(env)
 }
 
 fn insert(env: &mut BTreeMap<String, String>, name: &str, value: &str) -> Result<(), String> {
@@ -221,7 +236,7 @@ fn insert(env: &mut BTreeMap<String, String>, name: &str, value: &str) -> Result
     Ok(())
 }
 
-fn constraints(given: &[String]) -> Result<Vec<(String, String)>, String> {
+fn constraints(given: &[String]) -> Result<BTreeMap<String, String>, String> {
     let mut pairs = BTreeMap::new();
     for text in given {
         let (name, value) = text.split_once('=').ok_or_else(|| {
@@ -230,7 +245,7 @@ fn constraints(given: &[String]) -> Result<Vec<(String, String)>, String> {
         check_name("label", name).map_err(|refusal| refusal.text)?;
         pairs.insert(name.to_owned(), value.to_owned());
     }
-    Ok(pairs.into_iter().collect())
+    Ok(pairs)
 }
 
 /// A name made of a program's: its last part in lower case, other characters as `-`.
@@ -276,58 +291,5 @@ fn split_name(text: &str) -> Result<(String, Option<ArraySpec>), String> {
 /// # Errors
 /// A sentence that says what is wrong.
 pub fn array(text: &str) -> Result<ArraySpec, String> {
-    let shown: String = text.chars().take(64).flat_map(char::escape_debug).collect();
-    let (elements, limit) = match text.split_once('%') {
-        None => (text, None),
-        Some((elements, limit)) => (elements, Some(limit)),
-    };
-    let slot_limit = limit
-        .map(|limit| {
-            limit
-                .parse::<u32>()
-                .ok()
-                .filter(|limit| *limit > 0)
-                .ok_or_else(|| format!("`{shown}`: after `%` comes a number from 1"))
-        })
-        .transpose()?;
-    let mut ranges = elements
-        .split(',')
-        .map(|part| {
-            range(part.trim()).ok_or_else(|| {
-                format!(
-                    "`{shown}`: elements are given as 1-100 or 1-5,9, each from 0 to 4294967294"
-                )
-            })
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    ranges.sort_unstable();
-    let spec = ArraySpec {
-        ranges: merged(ranges),
-        slot_limit,
-    };
-    if spec.count() > ARRAY_ELEMENTS_MAX {
-        let count = spec.count();
-        return Err(format!(
-            "`{shown}` has {count} elements, at most {ARRAY_ELEMENTS_MAX} are allowed"
-        ));
-    }
-    Ok(spec)
-}
-
-fn range(text: &str) -> Option<(u32, u32)> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
-    (first <= last && last != JobId::NO_ELEMENT).then_some((first, last))
-}
-
-/// Joins sorted ranges that overlap or touch.
-fn merged(ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
-    let mut merged: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
-    for (first, last) in ranges {
-        match merged.last_mut() {
-            Some((_, end)) if first <= end.saturating_add(1) => *end = (*end).max(last),
-            Some(_) | None => merged.push((first, last)),
-        }
-    }
-    merged
+    text.parse::<Elements>().map(|elements| elements.0)
 }

@@ -18,8 +18,10 @@ use xce_model::spec::{
 };
 use xce_model::{Bytes, Incarnation, JobId, MilliCpu, Millis, OperationId};
 use xce_replica::view::JobView;
+use xce_service::ServiceView;
+use xce_session::policy_wire::JobRequest;
 use xce_session::wire::{
-    Accepted, ActorView, Ask, AskActor, AskJob, AskService, JobFilter, Reply, Request,
+    Accepted, ActorView, Ask, AskActor, AskJob, AskService, JobFilter, Reply, Request, ServiceName,
 };
 
 /// Longest wait for one answer. Source: chosen; a measurement that waits longer has failed.
@@ -70,7 +72,7 @@ impl Client {
 
     /// Submits a job.
     pub async fn submit(&self, spec: JobSpec) -> Result<Accepted, Fault> {
-        self.change(Ask::Job(AskJob::Submit(Box::new(spec)))).await
+        self.change(Ask::Job(AskJob::Submit(Box::new(JobRequest::whole(&spec))))).await
     }
 
     /// Changes a service.
@@ -125,6 +127,14 @@ impl Client {
             .await?)
     }
 
+    /// One service.
+    pub async fn show_service(&self, name: ServiceName) -> Result<ServiceView, Fault> {
+        match self.ask(Ask::Service(AskService::Show(name))).await? {
+            Reply::Services(mut services) => Ok(services.pop().ok_or("no service")?),
+            other => Err(format!("not a service: {other:?}").into()),
+        }
+    }
+
     /// Rows of the tree of actors.
     pub async fn actors(&self, ask: AskActor) -> Result<Vec<ActorView>, Fault> {
         match self.ask(Ask::Actor(ask)).await? {
@@ -163,7 +173,7 @@ pub fn job(command: &[&str], cpus: u64, array: Option<ArraySpec>) -> JobSpec {
     JobSpec {
         name: "bench".into(),
         project: "default".into(),
-        queue: "normal".into(),
+        queue: "default".into(),
         template: template(command, cpus),
         array,
         held: false,
@@ -182,9 +192,10 @@ pub fn service(name: &str, replicas: u32) -> ServiceSpec {
     ServiceSpec {
         name: name.into(),
         project: "default".into(),
-        queue: "normal".into(),
+        queue: "default".into(),
         profile: "service".into(),
         replicas: Some(replicas),
+        origins: Vec::new(),
         template,
         settings: ServiceSettings {
             spread: Spread::default(),

@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use xce_link::hello::VERSIONS;
 use xce_link::{Caller, Dialer, Frame, Hello, HelloAnswer, Identity, Opening, PeerKind, Settings};
 use xce_model::spec::{PortSpec, Probe, ProbeAction, ServiceSpec};
 use xce_model::{Bytes, Incarnation, Millis};
 use xce_service::view::{EndpointSet, EndpointState};
 use xce_session::endpoints_wire::EndpointsPush;
+use xce_session::policy_wire::ServiceRequest;
 use xce_session::wire::{Ask, AskService, Reply, Request, ServiceName};
 use xce_tests::{Cluster, Setup};
 
@@ -55,8 +56,8 @@ pub fn run() -> Result<(), Fault> {
     Ok(())
 }
 
-/// What one reader saw: which port became ready, and when.
-type Sight = (usize, u16, Instant);
+/// What one reader saw: which port became ready or not, and when.
+type Sight = (u16, bool, Instant);
 
 async fn measure(
     name: &str,
@@ -75,16 +76,18 @@ async fn measure(
     let client = Client::connect(&home, address).await?;
     let begin = Instant::now();
     client
-        .service(AskService::Create(Box::new(spec(replicas, period))))
+        .service(AskService::Create(Box::new(ServiceRequest::whole(&spec(
+            replicas, period,
+        )))))
         .await?;
     let (sights, mut seen) = mpsc::channel(PUSHES_MAX * readers);
     let mut running = Vec::new();
-    for number in 0..readers {
-        running.push(reader(number, &home, address, sights.clone()).await?);
+    for _ in 0..readers {
+        running.push(reader(&home, address, sights.clone()).await?);
     }
     let mut ports = HashMap::<u16, usize>::new();
     while ports.len() < replicas as usize || ports.values().any(|count| *count < readers) {
-        let (_, port, _) = next(&mut seen).await?;
+        let (port, _, _) = next(&mut seen).await?;
         *ports.entry(port).or_default() += 1;
     }
     let all_ready_ms = begin.elapsed().as_millis() as u64;
@@ -94,12 +97,11 @@ async fn measure(
     let mut waits = Vec::new();
     for round in 0..rounds {
         let port = ports[round * 7 % ports.len()];
-        let good = answers.flap(port).await?;
-        for _ in 0..readers {
-            let (_, found, at) = next(&mut seen).await?;
-            if found != port {
-                return Err(format!("port {found} became ready, not {port}").into());
-            }
+        // It has to be seen to be gone first, or both changes may come as none.
+        answers.fail(port);
+        see(&mut seen, readers, port, false).await?;
+        let good = answers.recover().await?;
+        for at in see(&mut seen, readers, port, true).await? {
             waits.push(at.saturating_duration_since(good).as_micros() as u64);
         }
     }
@@ -119,6 +121,24 @@ async fn measure(
 
 fn finish(mut cluster: Cluster) {
     cluster.stop();
+}
+
+/// Waits until all readers have seen a port become ready or not; gives when each did.
+async fn see(
+    seen: &mut mpsc::Receiver<Sight>,
+    readers: usize,
+    port: u16,
+    ready: bool,
+) -> Result<Vec<Instant>, Fault> {
+    let mut moments = Vec::with_capacity(readers);
+    for _ in 0..readers {
+        let (found, is_ready, at) = next(seen).await?;
+        if (found, is_ready) != (port, ready) {
+            return Err(format!("port {found} changed, not {port}").into());
+        }
+        moments.push(at);
+    }
+    Ok(moments)
 }
 
 async fn next(seen: &mut mpsc::Receiver<Sight>) -> Result<Sight, Fault> {
@@ -176,7 +196,6 @@ fn spec(replicas: u32, period: Millis) -> ServiceSpec {
 
 /// Connects, reads the endpoints, and tells each port that became ready.
 async fn reader(
-    number: usize,
     home: &Path,
     address: SocketAddr,
     sights: mpsc::Sender<Sight>,
@@ -214,32 +233,27 @@ async fn reader(
         Reply::Watching { .. } => {}
         other => return Err(format!("no feed: {other:?}").into()),
     }
-    Ok(tokio::spawn(follow(number, caller, pushes, sights)))
+    Ok(tokio::spawn(follow(caller, pushes, sights)))
 }
 
-async fn follow(
-    number: usize,
-    _open: Caller,
-    mut pushes: mpsc::Receiver<Frame>,
-    sights: mpsc::Sender<Sight>,
-) {
+async fn follow(_open: Caller, mut pushes: mpsc::Receiver<Frame>, sights: mpsc::Sender<Sight>) {
     let mut set = EndpointSet::default();
     while let Some(frame) = pushes.recv().await {
         let Ok(push) = frame.decode::<EndpointsPush>() else {
             return;
         };
-        let fresh: Vec<u16> = push
-            .change
-            .changed
-            .iter()
-            .filter(|row| row.state == EndpointState::Ready)
-            .map(|row| row.port)
-            .collect();
+        let ready = push.change.changed.iter();
+        let ready = ready.filter(|row| row.state == EndpointState::Ready);
+        let mut fresh: Vec<(u16, bool)> = ready.map(|row| (row.port, true)).collect();
+        for (job, _) in &push.change.gone {
+            let port = set.rows().find(|row| row.job == *job).map(|row| row.port);
+            fresh.extend(port.map(|port| (port, false)));
+        }
         // A reader has a set when it has taken it in.
         set.apply(push.change);
         let at = Instant::now();
-        for port in fresh {
-            if sights.send((number, port, at)).await.is_err() {
+        for (port, ready) in fresh {
+            if sights.send((port, ready, at)).await.is_err() {
                 return;
             }
         }
@@ -250,19 +264,17 @@ async fn follow(
 struct Answers(Arc<State>);
 
 struct State {
-    /// The port that is to fail and then succeed; 0 for none.
-    flapping: AtomicU16,
-    /// Told when a success was written after a failure.
-    good: Mutex<Option<mpsc::UnboundedSender<Instant>>>,
-    failed: Mutex<bool>,
+    /// The port that fails; 0 for none.
+    failing: AtomicU16,
+    /// The port whose next success is stamped, and where its moment goes.
+    stamped: Mutex<Option<(u16, oneshot::Sender<Instant>)>>,
 }
 
 impl Answers {
     async fn start() -> Result<Self, Fault> {
         let state = Arc::new(State {
-            flapping: AtomicU16::new(0),
-            good: Mutex::default(),
-            failed: Mutex::default(),
+            failing: AtomicU16::new(0),
+            stamped: Mutex::default(),
         });
         for port in PORT_FIRST..PORT_FIRST + PORTS {
             let listener = TcpListener::bind(("127.0.0.1", port)).await?;
@@ -277,16 +289,19 @@ impl Answers {
         Ok(Self(state))
     }
 
-    /// Has one replica fail once and then succeed; gives the moment of the success.
-    async fn flap(&self, port: u16) -> Result<Instant, Fault> {
-        let (sender, mut good) = mpsc::unbounded_channel();
-        *lock(&self.0.failed) = false;
-        *lock(&self.0.good) = Some(sender);
-        self.0.flapping.store(port, Ordering::Release);
-        let at = tokio::time::timeout(WITHIN, good.recv()).await;
-        self.0.flapping.store(0, Ordering::Release);
-        at.map_err(|_| "no probe came")?
-            .ok_or_else(|| "no probe came".into())
+    /// Has the probes of one replica fail from now on.
+    fn fail(&self, port: u16) {
+        self.0.failing.store(port, Ordering::Release);
+    }
+
+    /// Lets the probes of that replica succeed; gives the moment of the first success.
+    async fn recover(&self) -> Result<Instant, Fault> {
+        let (sender, good) = oneshot::channel();
+        let port = self.0.failing.load(Ordering::Acquire);
+        *lock(&self.0.stamped) = Some((port, sender));
+        self.0.failing.store(0, Ordering::Release);
+        let at = tokio::time::timeout(WITHIN, good).await;
+        Ok(at.map_err(|_| "no probe came")??)
     }
 }
 
@@ -297,19 +312,20 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 async fn answer(state: &State, port: u16, mut stream: TcpStream) -> std::io::Result<()> {
     let mut question = [0; 512];
     let _count = stream.read(&mut question).await?;
-    let flaps = state.flapping.load(Ordering::Acquire) == port;
-    let fails = flaps && !std::mem::replace(&mut *lock(&state.failed), true);
-    if fails {
+    if state.failing.load(Ordering::Acquire) == port {
         return write(&mut stream, "503 Service Unavailable").await;
     }
+    let mut stamped = lock(&state.stamped);
+    let mine = stamped.as_ref().is_some_and(|(wanted, _)| *wanted == port);
+    let sender = mine.then(|| stamped.take()).flatten();
+    drop(stamped);
     // Stamped before it is on its way, so that nothing of it is left out.
     let at = Instant::now();
-    write(&mut stream, "200 OK").await?;
-    if flaps && let Some(good) = lock(&state.good).take() {
+    if let Some((_, sender)) = sender {
         // Whoever waited may have given up.
-        let _ = good.send(at);
+        let _ = sender.send(at);
     }
-    Ok(())
+    write(&mut stream, "200 OK").await
 }
 
 async fn write(stream: &mut TcpStream, status: &str) -> std::io::Result<()> {

@@ -15,6 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
 use serde_json::json;
+use xce_session::policy_wire::ServiceRequest;
 use xce_session::wire::{AskService, ServiceName};
 use xce_tests::Setup;
 
@@ -45,13 +46,13 @@ pub fn run() -> Result<(), Fault> {
     let pipe = Pipe::new(&cluster.folder().join("in-place"))?;
     let mut spec = service("in-place", 1);
     spec.template.command = pipe.command.clone();
-    runtime.block_on(client.service(AskService::Create(Box::new(spec))))?;
+    runtime.block_on(client.service(AskService::Create(Box::new(ServiceRequest::whole(&spec)))))?;
     let in_place = in_place(&pipe)?;
     eprintln!("restarts: in place {in_place} ms");
     let pipe = Pipe::new(&cluster.folder().join("replaced"))?;
     let mut spec = service("replaced", 1);
     spec.template.command = pipe.command.clone();
-    runtime.block_on(client.service(AskService::Create(Box::new(spec))))?;
+    runtime.block_on(client.service(AskService::Create(Box::new(ServiceRequest::whole(&spec)))))?;
     let replaced = replaced(&pipe, || {
         let name = ServiceName {
             project: "default".to_owned(),

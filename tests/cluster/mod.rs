@@ -16,6 +16,8 @@ mod endings;
 mod endpoints;
 mod files;
 mod first_run;
+mod probes;
+mod profiles;
 mod programs;
 mod refusals;
 mod replay;

@@ -2,11 +2,11 @@
 
 use std::cell::OnceCell;
 
-use xce_config::defaults::Account;
 use xce_config::document::Document;
 use xce_config::service_file::{Context, resolve};
 use xce_model::spec::{Amount, OnStuck, PortSpec, Probe, RestartMode, ServiceSpec, Template, User};
 use xce_model::{MilliCpu, Millis};
+use xce_profile::defaults::Account;
 
 thread_local! {
     static BASE: OnceCell<ServiceSpec> = const { OnceCell::new() };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use xce_host::HostLife;
-use xce_ledger::{Created, Precondition, View};
+use xce_ledger::{Answer, Created, Precondition, View};
 use xce_model::limits::{ARRAY_ELEMENTS_MAX, check_name};
 use xce_model::spec::JobSpec;
 use xce_model::{Cause, JobId, JobState, Refusal, RefusalKind, Run};
@@ -93,8 +93,18 @@ async fn submit(caller: &Caller<'_>, spec: JobSpec) -> Result<Reply, Refusal> {
         .given(Precondition::Room { jobs })
         .with(fact);
     let committed = control.commit(&group).await.map_err(refusal_of)?;
-    let ids: Vec<String> = committed
-        .answer
+    Ok(submitted(&committed.answer))
+}
+
+/// The first answer of a submission that is repeated, whatever became of its profile.
+fn submitted_before(caller: &Caller<'_>) -> Option<Reply> {
+    let operation = caller.operation?;
+    let answer = caller.control.view().answer(caller.name(), operation.id)?;
+    Some(submitted(&answer))
+}
+
+fn submitted(answer: &Answer) -> Reply {
+    let ids: Vec<String> = answer
         .created
         .iter()
         .filter_map(|created| match created {
@@ -103,11 +113,11 @@ async fn submit(caller: &Caller<'_>, spec: JobSpec) -> Result<Reply, Refusal> {
         })
         .collect();
     let text = format!("job {} submitted", ids.join(", "));
-    Ok(Reply::Accepted(Accepted {
-        lsn: committed.answer.lsn,
+    Reply::Accepted(Accepted {
+        lsn: answer.lsn,
         ids,
         text,
-    }))
+    })
 }
 
 fn check(caller: &Caller<'_>, spec: &JobSpec) -> Result<(), Refusal> {

@@ -1,6 +1,6 @@
 //! Services: create, read, and commands for their actors.
 
-use xce_ledger::{Created, Precondition};
+use xce_ledger::{Answer, Created, Precondition};
 use xce_model::spec::ServiceSpec;
 use xce_model::{JobId, OperationId, Refusal, ServiceId};
 use xce_profile::Purpose;
@@ -17,6 +17,9 @@ use crate::{checking, service};
 pub async fn answer(caller: &Caller<'_>, ask: AskService) -> Result<Reply, Refusal> {
     match ask {
         AskService::Create(request) => {
+            if let Some(answer) = created_before(caller, &request.name) {
+                return Ok(answer);
+            }
             let spec = profiles::service_spec(caller, &request, Purpose::Create)?;
             create(caller, spec).await
         }
@@ -48,8 +51,9 @@ pub async fn answer(caller: &Caller<'_>, ask: AskService) -> Result<Reply, Refus
         } => update(caller, &request, take_count).await,
         AskService::Patch {
             request,
+            unset,
             take_count,
-        } => patch(caller, &request, take_count).await,
+        } => patch(caller, &request, &unset, take_count).await,
         AskService::Resolved(name) => profiles::resolved(caller, &name),
         AskService::Pause(name) => command(caller, &name, Command::Pause, "pause").await,
         AskService::Resume(name) => command(caller, &name, Command::Resume, "resume").await,
@@ -96,8 +100,18 @@ async fn create(caller: &Caller<'_>, spec: ServiceSpec) -> Result<Reply, Refusal
         .given(room)
         .with(fact);
     let committed = control.commit(&group).await.map_err(refusal_of)?;
-    let id = committed
-        .answer
+    Ok(created(&name, &committed.answer))
+}
+
+/// The first answer of a creation that is repeated, whatever became of its profile.
+fn created_before(caller: &Caller<'_>, name: &str) -> Option<Reply> {
+    let operation = caller.operation?;
+    let answer = caller.control.view().answer(caller.name(), operation.id)?;
+    Some(created(name, &answer))
+}
+
+fn created(name: &str, answer: &Answer) -> Reply {
+    let id = answer
         .created
         .iter()
         .find_map(|created| match created {
@@ -106,11 +120,11 @@ async fn create(caller: &Caller<'_>, spec: ServiceSpec) -> Result<Reply, Refusal
         });
     let text = format!("service {name} created");
     let ids = id.map(|id| id.to_string()).into_iter().collect();
-    Ok(Reply::Accepted(Accepted {
-        lsn: committed.answer.lsn,
+    Reply::Accepted(Accepted {
+        lsn: answer.lsn,
         ids,
         text,
-    }))
+    })
 }
 
 pub(super) fn find(caller: &Caller<'_>, name: &ServiceName) -> Result<ServiceId, Refusal> {
@@ -206,6 +220,7 @@ const PATCH_TRIES: u32 = 5;
 async fn patch(
     caller: &Caller<'_>,
     request: &ServiceRequest,
+    unset: &[String],
     take_count: bool,
 ) -> Result<Reply, Refusal> {
     if let Some(answer) = caller.remembered() {
@@ -214,7 +229,7 @@ async fn patch(
     let mut tries = 0;
     loop {
         tries += 1;
-        let (id, spec, base) = profiles::patched(caller, request)?;
+        let (id, spec, base) = profiles::patched(caller, request, unset)?;
         check(caller, &spec)?;
         let amend = Command::Amend {
             spec: Box::new(spec),

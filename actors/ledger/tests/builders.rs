@@ -204,6 +204,7 @@ pub(super) fn service_spec(name: &str, replicas: u32) -> ServiceSpec {
         queue: "normal".into(),
         profile: "service".into(),
         replicas: Some(replicas),
+        origins: Vec::new(),
         template: Template {
             ports: vec![PortSpec {
                 name: "http".into(),

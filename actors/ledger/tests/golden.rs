@@ -6,9 +6,14 @@ use std::path::Path;
 use xce_model::{ClusterTime, WallTime};
 
 use super::{events, samples};
-use crate::encode::{CLOCK_FACT, EVENT, HEAD, HOST_FACT, JOB_FACT, SERVICE_FACT, SESSION_FACT};
+use crate::encode::{
+    CLOCK_FACT, EVENT, HEAD, HOST_FACT, JOB_FACT, MEMBER_FACT, POLICY_FACT, SERVICE_FACT,
+    SESSION_FACT,
+};
 use crate::envelope::{self, Body, Shape};
-use crate::snapshot::{ARRAY, HOST, JOB, META, OPERATION, SERVICE, SESSION, SPEC, TOMBSTONES};
+use crate::snapshot::{
+    ARRAY, HOST, JOB, META, OPERATION, POLICY, SERVICE, SESSION, SPEC, TOMBSTONES,
+};
 use crate::{DecodeError, Fact, Group};
 
 fn layout<T: Body>(value: &T) -> u32 {
@@ -25,6 +30,8 @@ fn layouts_are_pinned() {
         (SERVICE_FACT, layout(&samples::service_facts())),
         (SESSION_FACT, layout(&samples::session_facts())),
         (CLOCK_FACT, layout(&samples::clock_facts())),
+        (POLICY_FACT, layout(&samples::policy_facts())),
+        (MEMBER_FACT, layout(&samples::member_facts())),
         (META, layout(&samples::meta())),
         (SPEC, layout(&samples::spec_row())),
         (SERVICE, layout(&samples::service_row())),
@@ -32,6 +39,7 @@ fn layouts_are_pinned() {
         (ARRAY, layout(&samples::array_row())),
         (HOST, layout(&samples::host_row())),
         (SESSION, layout(&samples::session_row())),
+        (POLICY, layout(&samples::policy_row())),
         (OPERATION, layout(&samples::operation_row())),
         (TOMBSTONES, layout(&samples::tombstones_row())),
     ];
@@ -88,6 +96,24 @@ fn groups() -> Vec<(&'static str, Group)> {
         (
             "clock-v1",
             group(samples::clock_facts().into_iter().map(Fact::from).collect()),
+        ),
+        (
+            "policy-v1",
+            group(
+                samples::policy_facts()
+                    .into_iter()
+                    .map(Fact::from)
+                    .collect(),
+            ),
+        ),
+        (
+            "member-v1",
+            group(
+                samples::member_facts()
+                    .into_iter()
+                    .map(Fact::from)
+                    .collect(),
+            ),
         ),
     ]
 }

@@ -25,8 +25,8 @@ use crate::rows::{
     ArrayV1, CountsV1, JobV1, MetaV1, OperationV1, ServiceV1, SpecV1, TombstonesV1, VersionV1,
 };
 use crate::{
-    Anchor, Answer, ClockFact, ClusterClock, Created, Operation, PolicyFact, PolicyRecord,
-    Precondition, Ranges, SessionFact, SessionKind, SessionRecord,
+    Anchor, Answer, ClockFact, ClusterClock, Created, MemberFact, Operation, PolicyFact,
+    PolicyRecord, Precondition, Ranges, SessionFact, SessionKind, SessionRecord,
 };
 
 fn probe(action: ProbeAction) -> Probe {
@@ -346,6 +346,10 @@ pub(super) fn host_facts() -> Vec<HostFact> {
             not_before: ClusterTime(4),
         },
     ]
+}
+
+pub(super) fn member_facts() -> Vec<MemberFact> {
+    vec![MemberFact::Numbered { node: 4 }]
 }
 
 pub(super) fn policy_facts() -> Vec<PolicyFact> {
@@ -678,6 +682,7 @@ pub(super) fn meta() -> MetaV1 {
         last_job: 8,
         last_service: 9,
         last_session: 10,
+        last_controller: 4,
         ignored: 11,
         operations_floor: 12,
         operation_floors: vec![("ann".into(), 13)],
@@ -730,6 +735,7 @@ pub(super) fn job_row() -> JobV1 {
             began: Some(ClusterTime(27)),
         }),
         hanging: "7 (dd) D".into(),
+        shims_lost: 2,
         restarts: 11,
         stop: Some(StopRequest {
             cause: Cause::TermDrain,

@@ -254,7 +254,7 @@ fn merged(ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
 }
 
 /// Schema of a duration.
-pub(super) struct DurationSchema;
+pub(crate) struct DurationSchema;
 /// Schema of an amount of memory.
 pub(super) struct SizeSchema;
 /// Schema of an amount of processor time.

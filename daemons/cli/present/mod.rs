@@ -5,6 +5,7 @@ pub mod history;
 pub mod host;
 pub mod job;
 pub mod plan;
+pub mod policy;
 pub mod rollout;
 pub mod service;
 pub mod session;

@@ -1,0 +1,73 @@
+//! Values with more than one way to be written, and the schema.
+
+use serde_json::{Value, json};
+use xce_model::spec::Amount;
+
+use super::file;
+use crate::document::{Elements, PortReference, ReplicaAmount, ServiceFile, SignalName};
+
+fn round<T: serde::Serialize + serde::de::DeserializeOwned>(value: &Value) -> (T, Value) {
+    let read: T = file(value);
+    let written = serde_json::to_value(&read).expect("it is a value");
+    (read, written)
+}
+
+#[test]
+fn each_way_of_writing_has_one_canonical_form() {
+    for (text, number, canonical) in [
+        (json!("TERM"), 15, json!("TERM")),
+        (json!("sigquit"), 3, json!("QUIT")),
+        (json!(9), 9, json!("KILL")),
+        (json!("40"), 40, json!(40)),
+    ] {
+        let (signal, written) = round::<SignalName>(&text);
+        assert_eq!((signal.0, written), (number, canonical));
+    }
+    for (text, amount, canonical) in [
+        (json!("25%"), Amount::Percent(25), json!("25%")),
+        (json!(3), Amount::Count(3), json!(3)),
+        (json!("3"), Amount::Count(3), json!(3)),
+    ] {
+        let (found, written) = round::<ReplicaAmount>(&text);
+        assert_eq!((found.0, written), (amount, canonical));
+    }
+    let (port, written) = round::<PortReference>(&json!(8080));
+    assert_eq!((port.0.as_str(), written), ("8080", json!(8080)));
+    let (_, written) = round::<Elements>(&json!("5-9,1-4,20 %3".replace(" %", "%")));
+    assert_eq!(written, json!("1-9,20%3"));
+    let (_, written) = round::<ServiceFile>(&json!({"run_limit": "90s", "env": {}}));
+    assert_eq!(written, json!({"run_limit": "1m 30s", "env": {}}));
+}
+
+#[test]
+fn wrong_values_are_refused() {
+    for document in [
+        json!({"stop": {"signal": "NOPE"}}),
+        json!({"stop": {"signal": 65}}),
+        json!({"rollout": {"max_surge": "101%"}}),
+        json!({"rollout": {"max_surge": "x"}}),
+        json!({"run_limit": 10}),
+        json!({"resources": {"memory": "1"}}),
+        json!({"resources": {"cpus": -1}}),
+        json!({"replicas": -1}),
+        json!({"comand": []}),
+        json!({"probes": {"ready": {}}}),
+        json!({"probes": {"readiness": {"tcp": {"port": 0}}}}),
+    ] {
+        let read = serde_json::from_value::<ServiceFile>(document.clone());
+        assert!(read.is_err(), "{document}");
+    }
+}
+
+#[test]
+fn the_schema_describes_every_field() {
+    let schema = serde_json::to_value(schemars::schema_for!(ServiceFile)).expect("it is JSON");
+    let fields = schema["properties"].as_object().expect("it has fields");
+    for name in ["name", "probes", "rollout", "constraints"] {
+        assert!(fields.contains_key(name), "{name}");
+    }
+    for (name, field) in fields {
+        assert!(field["description"].is_string(), "{name}");
+    }
+    assert_eq!(schema["additionalProperties"], json!(false));
+}
