@@ -54,17 +54,45 @@ fn silence_makes_suspect_then_lost() {
         Some(Millis(14_000))
     );
     assert_eq!(
-        decide_beat(&host),
+        decide_beat(&host, false),
         Some(HostFact::Recovered { host: name() })
     );
     host.apply(&HostFact::Lost { host: name() }, ClusterTime(20_000), 3);
     assert_eq!(decide_silence(&host, Millis(90_000), PATIENCE), None);
     assert_eq!(next_judgement(&host, Millis(0), PATIENCE), None);
     assert_eq!(
-        decide_beat(&host),
+        decide_beat(&host, false),
         None,
         "a lost host joins again, a beat is not enough"
     );
+}
+
+#[test]
+fn a_full_disk_closes_a_host_until_there_is_space() {
+    let now = ClusterTime(1);
+    let mut host = host();
+    assert_eq!(decide_beat(&host, false), None);
+    let fact = decide_beat(&host, true).unwrap();
+    assert!(
+        matches!(&fact, HostFact::Closed { reason, .. } if reason == DISK_FULL),
+        "{fact:?}"
+    );
+    host.apply(&fact, now, 2);
+    assert!(!host.takes_jobs());
+    assert_eq!(decide_beat(&host, true), None, "said once");
+    let fact = decide_beat(&host, false).unwrap();
+    assert!(matches!(fact, HostFact::Opened { .. }), "{fact:?}");
+    host.apply(&fact, now, 3);
+    assert!(host.takes_jobs());
+    // What an operator closed stays closed, whatever the disk does.
+    let closed = HostFact::Closed {
+        host: "w1".into(),
+        reason: "a new disk comes".into(),
+        by: "ada".into(),
+    };
+    host.apply(&closed, now, 4);
+    assert_eq!(decide_beat(&host, true), None);
+    assert_eq!(decide_beat(&host, false), None);
 }
 
 #[test]

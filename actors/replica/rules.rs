@@ -256,6 +256,10 @@ pub fn decide_report(
             }]
         }
         Happened::NotReady { .. } => Vec::new(),
+        // Sent again in a new epoch of the spool, when its commit was not heard of any more.
+        Happened::Restarting { .. } if start == job.start && job.running_since.is_none() => {
+            Vec::new()
+        }
         Happened::Restarting { exit, stderr } => vec![JobFact::Restarting {
             job: id,
             run,
@@ -355,11 +359,33 @@ fn ended(job: &JobRecord, exit: &Exit, stderr: &str, at: WallTime, now: ClusterT
         Some(AfterStop::Requeue) => again(job, exit.clone(), now, None, false),
         Some(AfterStop::Hold) => again(job, exit.clone(), now, None, true),
         Some(AfterStop::End) => end(),
+        None if job.spec.rerunnable && ends_its_shims(job, exit.cause) => {
+            let mut exit = exit.clone();
+            exit.detail = format!(
+                "its shim ended before it in {SHIMS_LOST_MAX} runs, so that it does not run again"
+            );
+            JobFact::Ended {
+                job: job.id,
+                run: job.run,
+                exit,
+                at,
+                stderr: stderr.to_owned(),
+            }
+        }
         None if host_ended_it(exit.cause) && job.spec.rerunnable => {
             again(job, exit.clone(), now, None, false)
         }
         None => end(),
     }
+}
+
+/// Runs whose shim ended before the job, after which the job is to blame.
+/// Source: as the failed launches that close a host, design section 7.4.
+pub const SHIMS_LOST_MAX: u32 = 3;
+
+/// Whether a job ends the shims that carry it, again and again.
+const fn ends_its_shims(job: &JobRecord, cause: Cause) -> bool {
+    matches!(cause, Cause::ShimLost) && job.shims_lost + 1 >= SHIMS_LOST_MAX
 }
 
 /// Ends that are no doing of the job: one that may run again does.

@@ -5,7 +5,11 @@ use std::sync::Arc;
 use xce_model::spec::{JobSpec, Template};
 use xce_model::{Cause, ClusterTime, Exit, JobId, JobState, Lsn, Millis, Run, Start, WallTime};
 
-use crate::facts::{AfterStop, JobFact, ProbeRole, ServiceRef};
+use crate::facts::{AfterStop, JobFact, ServiceRef};
+
+mod trouble;
+
+pub use trouble::{ProbeTrouble, RestartPermit, RestartWish, startup_time};
 
 /// Time that a replica must be ready before it counts as having worked, where no probe tells.
 /// Source: as the time of a step of the slow start, design section 6.4.
@@ -45,86 +49,6 @@ pub struct StopRequest {
     pub since: ClusterTime,
     /// Whether nobody uses its endpoints any more, so that its drain is over.
     pub drained: bool,
-}
-
-/// A probe that could not be run.
-#[derive(
-    Debug,
-    Clone,
-    PartialEq,
-    Eq,
-    rkyv::Archive,
-    rkyv::Serialize,
-    rkyv::Deserialize,
-    serde::Serialize,
-    serde::Deserialize,
-)]
-pub struct ProbeTrouble {
-    /// Which probe.
-    pub role: ProbeRole,
-    /// How often so far within this start.
-    pub count: u64,
-    /// Why, the last time; empty when it can be run again.
-    pub text: String,
-}
-
-/// A replica that is no longer alive and waits for its turn to be restarted in place.
-#[derive(
-    Debug,
-    Clone,
-    PartialEq,
-    Eq,
-    rkyv::Archive,
-    rkyv::Serialize,
-    rkyv::Deserialize,
-    serde::Serialize,
-    serde::Deserialize,
-)]
-pub struct RestartWish {
-    /// Number of the wish within the run, from 1.
-    pub number: u32,
-    /// Since when.
-    pub since: ClusterTime,
-    /// What the liveness probe said.
-    pub text: String,
-}
-
-/// The permission of a service for one restart in place. It is given back when the replica is ready
-/// again, ends, is alive again before it was restarted, or has had the time to start.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    rkyv::Archive,
-    rkyv::Serialize,
-    rkyv::Deserialize,
-    serde::Serialize,
-    serde::Deserialize,
-)]
-pub struct RestartPermit {
-    /// The start that is to end.
-    pub start: Start,
-    /// The wish that was granted.
-    pub wish: u32,
-    /// When it was granted.
-    pub granted: ClusterTime,
-    /// When the first start after it began.
-    pub began: Option<ClusterTime>,
-}
-
-/// The time that a replica may take to start: its startup probe's, from the delay of the first try
-/// to the last failure; none where no probe says.
-pub fn startup_time(template: &Template) -> Option<Millis> {
-    let probe = template.probes.startup.as_deref()?;
-    let tries = u64::from(probe.failure_threshold.max(1));
-    let each = probe.period.0.max(probe.timeout.0);
-    Some(Millis(
-        tries
-            .saturating_mul(each)
-            .saturating_add(probe.initial_delay.0),
-    ))
 }
 
 /// A job as committed. Shared parts stand behind `Arc`, so that many jobs of one shape are small.
@@ -172,6 +96,8 @@ pub struct JobRecord {
     pub restart_permit: Option<RestartPermit>,
     /// Processes that do not die although they were killed; empty when there are none.
     pub hanging: String,
+    /// Shims that it lost, in all runs.
+    pub shims_lost: u32,
     /// Restarts in place in all runs.
     pub restarts: u32,
     /// A stop that was asked for and is not confirmed.
@@ -233,6 +159,7 @@ impl JobRecord {
             restart_wish: None,
             restart_permit: None,
             hanging: String::new(),
+            shims_lost: 0,
             restarts: 0,
             stop: None,
             exit: None,
@@ -256,34 +183,6 @@ impl JobRecord {
     /// Whether it takes work now.
     pub fn is_ready(&self) -> bool {
         self.ready_since.is_some() && self.state == JobState::Run
-    }
-
-    /// Whether it has this wish to be restarted.
-    pub fn has_wish(&self, number: u32) -> bool {
-        let wish = self.restart_wish.as_ref();
-        wish.is_some_and(|wish| wish.number == number)
-    }
-
-    /// What gives trouble beside its readiness, in a sentence: processes that do not die, or probes
-    /// that cannot be run.
-    pub fn trouble(&self) -> Option<String> {
-        if !self.hanging.is_empty() {
-            return Some(format!("was killed and does not die: {}", self.hanging));
-        }
-        let last = self.unrunnable.iter().find(|one| !one.text.is_empty())?;
-        let (role, count) = (last.role.word(), last.count);
-        let times = if count == 1 { "time" } else { "times" };
-        let text = &last.text;
-        Some(format!(
-            "{role} probe could not be run, {count} {times} so far: {text}"
-        ))
-    }
-
-    /// The permission that its worker has not acted upon yet, as far as is known.
-    pub fn open_permit(&self) -> Option<RestartPermit> {
-        self.restart_permit.filter(|permit| {
-            permit.start == self.start && self.has_wish(permit.wish) && self.state == JobState::Run
-        })
     }
 
     /// When it counts, or will count, as having worked, while it is ready.
@@ -312,13 +211,7 @@ impl JobRecord {
                 run, host, ports, ..
             } => self.place(*run, host, ports, now),
             JobFact::Started { start, pid, at, .. } => self.begin(*start, *pid, *at, now),
-            JobFact::Ready { .. } => {
-                self.ready_since = Some(now);
-                self.was_ready = true;
-                self.probe_text.clear();
-                let start = self.start;
-                self.restart_permit.take_if(|permit| permit.start < start);
-            }
+            JobFact::Ready { .. } => self.become_ready(now),
             JobFact::NotReady { text, .. } => {
                 self.leave_ready(now);
                 self.probe_text.clone_from(text);
@@ -360,25 +253,9 @@ impl JobRecord {
             JobFact::ProbeUnrunnable {
                 role, count, text, ..
             } => self.note_unrunnable(*role, *count, text),
-            JobFact::RestartWanted { wish, text, .. } => {
-                self.restart_wish = Some(RestartWish {
-                    number: *wish,
-                    since: now,
-                    text: text.clone(),
-                });
-            }
-            JobFact::RestartUnwanted { start, .. } => {
-                self.restart_wish = None;
-                self.restart_permit.take_if(|permit| permit.start == *start);
-            }
-            JobFact::RestartGranted { start, wish, .. } => {
-                self.restart_permit = Some(RestartPermit {
-                    start: *start,
-                    wish: *wish,
-                    granted: now,
-                    began: None,
-                });
-            }
+            JobFact::RestartWanted { wish, text, .. } => self.want_restart(*wish, text, now),
+            JobFact::RestartUnwanted { start, .. } => self.unwant_restart(*start),
+            JobFact::RestartGranted { start, wish, .. } => self.grant_restart(*start, *wish, now),
             JobFact::StopHangs { text, .. } => self.hanging.clone_from(text),
             JobFact::Drained { .. } => {
                 if let Some(stop) = &mut self.stop {
@@ -388,19 +265,12 @@ impl JobRecord {
         }
     }
 
-    fn note_unrunnable(&mut self, role: ProbeRole, count: u64, text: &str) {
-        self.unrunnable.retain(|known| known.role != role);
-        self.unrunnable.push(ProbeTrouble {
-            role,
-            count,
-            text: text.to_owned(),
-        });
-        self.unrunnable.sort_unstable_by_key(|known| known.role);
-    }
-
-    fn forget_restart(&mut self) {
-        self.restart_wish = None;
-        self.restart_permit = None;
+    fn become_ready(&mut self, now: ClusterTime) {
+        self.ready_since = Some(now);
+        self.was_ready = true;
+        self.probe_text.clear();
+        let start = self.start;
+        self.restart_permit.take_if(|permit| permit.start < start);
     }
 
     fn place(&mut self, run: Run, host: &str, ports: &[(String, u16)], now: ClusterTime) {
@@ -466,6 +336,7 @@ impl JobRecord {
         now: ClusterTime,
     ) {
         self.leave_host(now);
+        self.shims_lost += u32::from(exit.cause == Cause::ShimLost);
         self.exit = Some(exit.clone());
         self.not_before = not_before;
         if let Some(host) = avoid

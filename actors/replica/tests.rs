@@ -7,8 +7,10 @@ use xce_model::spec::{
 };
 use xce_model::{Bytes, Cause, ClusterTime, Exit, JobId, JobState, MilliCpu, Millis, WallTime};
 
-use crate::facts::{AfterStop, JobFact};
-use crate::rules::{Command, Verdict, decide_command, decide_host_lost, decide_report};
+use crate::facts::{AfterStop, JobFact, ProbeRole};
+use crate::rules::{
+    Command, SHIMS_LOST_MAX, Verdict, decide_command, decide_host_lost, decide_report,
+};
 use crate::state::JobRecord;
 use crate::wire::{Happened, Report, RunId};
 
@@ -185,6 +187,33 @@ fn a3_report_of_another_host_is_stale() {
     assert_eq!(job.state, JobState::Start);
 }
 
+/// A job that ends its own shim is tried on a few hosts, and then ended with that reason.
+#[test]
+fn a_job_that_ends_its_shim_again_and_again_is_ended() {
+    let mut job = pending(true);
+    for run in 1..=SHIMS_LOST_MAX {
+        place(&mut job, "w1");
+        hear(
+            &mut job,
+            "w1",
+            &report(run, 1, Happened::Started { pid: 1 }),
+        );
+        let other = report(run, 1, ended(Cause::ShimLost, None));
+        assert!(hear(&mut job, "w1", &other));
+        let again = run < SHIMS_LOST_MAX;
+        let expected = if again {
+            JobState::Pend
+        } else {
+            JobState::Exit
+        };
+        assert_eq!(job.state, expected, "run {run}");
+    }
+    let exit = job.exit.as_ref().unwrap();
+    assert_eq!(exit.cause, Cause::ShimLost);
+    assert!(exit.detail.contains("in 3 runs"), "{}", exit.detail);
+    job.check().unwrap();
+}
+
 #[test]
 fn loss_of_the_host_ends_what_may_not_run_again() {
     let mut job = pending(false);
@@ -331,6 +360,76 @@ fn what_worked_is_told_by_a_probe_or_by_time() {
     }
 }
 
+/// A run that is running, of which a worker then says something.
+fn told(what: &[Happened]) -> JobRecord {
+    let mut job = pending(false);
+    place(&mut job, "w1");
+    hear(&mut job, "w1", &report(1, 1, Happened::Started { pid: 1 }));
+    for what in what {
+        hear(&mut job, "w1", &report(1, 1, what.clone()));
+    }
+    job
+}
+
+#[test]
+fn a_wish_to_restart_is_kept_once_and_taken_back() {
+    let wanted = |wish| Happened::RestartWanted {
+        wish,
+        text: "refused".into(),
+    };
+    let job = told(&[wanted(1)]);
+    assert!(job.has_wish(1) && !job.has_wish(2));
+    let again = report(1, 1, wanted(1));
+    let verdict = decide_report(Some(&job), "w1", &again, ClusterTime(9));
+    assert_eq!(verdict, Verdict::Facts(Vec::new()), "a level");
+    let mut job = told(&[wanted(1), wanted(2)]);
+    assert!(job.has_wish(2));
+    let granted = JobFact::RestartGranted {
+        job: job.id,
+        run: 1,
+        start: 1,
+        wish: 2,
+    };
+    job.apply(&granted, ClusterTime(10), 10);
+    assert_eq!(job.open_permit().map(|permit| permit.wish), Some(2));
+    let alive = told(&[wanted(1), Happened::RestartUnwanted]);
+    assert_eq!((alive.restart_wish, alive.restart_permit), (None, None));
+    // The start ended: the permission is in use until the next one is ready.
+    let restarting = Happened::Restarting {
+        exit: Exit::of(Cause::TermLiveness),
+        stderr: String::new(),
+    };
+    hear(&mut job, "w1", &report(1, 1, restarting));
+    assert_eq!((job.open_permit(), &job.restart_wish), (None, &None));
+    hear(&mut job, "w1", &report(1, 2, Happened::Started { pid: 2 }));
+    assert!(
+        job.restart_permit
+            .is_some_and(|permit| permit.began.is_some())
+    );
+    hear(&mut job, "w1", &report(1, 2, Happened::Ready));
+    assert_eq!(job.restart_permit, None);
+}
+
+#[test]
+fn what_gives_trouble_is_said() {
+    let cannot = |count: u64, text: &str| Happened::ProbeUnrunnable {
+        role: ProbeRole::Readiness,
+        count,
+        text: text.to_owned(),
+    };
+    let job = told(&[cannot(1, "no such program"), cannot(2, "no such program")]);
+    let said = "readiness probe could not be run, 2 times so far: no such program";
+    assert_eq!(job.trouble().as_deref(), Some(said));
+    assert!(!job.is_ready());
+    let well = told(&[cannot(2, "no such program"), cannot(2, "")]);
+    assert_eq!((well.trouble(), well.unrunnable.len()), (None, 1));
+    let mut job = told(&[cannot(1, "x")]);
+    let text = "7 (dd) in state D, since 01:02:03 UTC".to_owned();
+    hear(&mut job, "w1", &report(1, 1, Happened::StopHangs { text }));
+    let said = "was killed and does not die: 7 (dd) in state D, since 01:02:03 UTC";
+    assert_eq!(job.trouble().as_deref(), Some(said));
+}
+
 fn any_happened() -> impl Strategy<Value = Happened> {
     let exit = || Exit {
         code: Some(1),
@@ -355,6 +454,17 @@ fn any_happened() -> impl Strategy<Value = Happened> {
         Just(Happened::LaunchFailed { text: "no".into() }),
         Just(Happened::Suspended),
         Just(Happened::Resumed),
+        (0..3u64, any::<bool>()).prop_map(|(count, well)| Happened::ProbeUnrunnable {
+            role: ProbeRole::Liveness,
+            count,
+            text: if well { String::new() } else { "none".into() },
+        }),
+        (1..3u32).prop_map(|wish| Happened::RestartWanted {
+            wish,
+            text: "refused".into()
+        }),
+        Just(Happened::RestartUnwanted),
+        Just(Happened::StopHangs { text: "7".into() }),
     ]
 }
 

@@ -135,6 +135,26 @@ mod tests {
     }
 
     #[test]
+    fn p43_the_window_slides() {
+        let policy = RestartPolicy {
+            max_restarts: 3,
+            window: Millis(60_000),
+            ..policy()
+        };
+        let again = |times: &[u64]| -> Vec<bool> {
+            let mut history = RestartHistory::default();
+            let mut follows = |at: &u64| history.after_exit(&policy, 1, at * 1_000);
+            let again = times.iter().map(&mut follows);
+            again
+                .map(|after| matches!(after, AfterExit::Again { .. }))
+                .collect()
+        };
+        assert_eq!(again(&[0, 20, 40, 59]), [true, true, true, false]);
+        assert_eq!(again(&[0, 20, 61]), [true, true, true]);
+        assert_eq!(again(&[0, 20, 40, 60, 79]), [true, true, true, true, false]);
+    }
+
+    #[test]
     fn nothing_overflows() {
         let mut history = RestartHistory {
             streak: u32::MAX,

@@ -7,7 +7,9 @@ mod decide;
 mod endpoints;
 mod etcd;
 mod jobs;
+mod probes;
 mod restarts;
+mod rollout;
 mod shim;
 mod wal;
 
@@ -17,7 +19,7 @@ use std::process::ExitCode;
 /// Name of a measurement, and how it runs.
 type Measurement = (&'static str, fn() -> Result<(), Box<dyn Error>>);
 
-const ALL: [Measurement; 7] = [
+const ALL: [Measurement; 9] = [
     ("actors", || {
         actors::run().map_err(|fault| fault as Box<dyn Error>)
     }),
@@ -30,8 +32,14 @@ const ALL: [Measurement; 7] = [
     ("jobs", || {
         jobs::run().map_err(|fault| fault as Box<dyn Error>)
     }),
+    ("probes", || {
+        probes::run().map_err(|fault| fault as Box<dyn Error>)
+    }),
     ("restarts", || {
         restarts::run().map_err(|fault| fault as Box<dyn Error>)
+    }),
+    ("rollout", || {
+        rollout::run().map_err(|fault| fault as Box<dyn Error>)
     }),
     ("shim", || {
         shim::run();

@@ -418,19 +418,6 @@ fn probes_follow_each_other_and_decide() {
             Effect::Remember
         ]
     );
-    let unrunnable = Verdict::Unrunnable {
-        count: 1,
-        text: text(),
-    };
-    let told = Happened::ProbeUnrunnable {
-        role: Role::Liveness,
-        count: 1,
-        text: text(),
-    };
-    assert_eq!(
-        core.handle(tell(Role::Liveness, unrunnable), 4),
-        [report(1, told)]
-    );
     let sick = core.handle(tell(Role::Liveness, Verdict::Bad(text())), 5);
     let wish = Happened::RestartWanted {
         wish: 1,

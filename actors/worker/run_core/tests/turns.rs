@@ -165,6 +165,45 @@ fn p49_liveness_begins_when_startup_has_passed() {
 }
 
 #[test]
+fn p38_each_start_is_probed_anew() {
+    let mut core = running(&with_liveness(RestartMode::Always));
+    core.handle(tell(1, Role::Liveness, bad()), 1);
+    core.handle(Input::Granted { start: 1, wish: 1 }, 1);
+    core.handle(exited(1, Exit::of(Cause::TermLiveness)), 2);
+    core.handle(Input::Tick, 102);
+    let effects = core.handle(Input::Started { start: 2, pid: 8 }, 103);
+    let anew = Effect::StartProbe {
+        role: Role::Liveness,
+        kept: None,
+    };
+    assert!(effects.contains(&anew), "{effects:?}");
+    // What a probe of the first start still says is nothing to the second.
+    assert_eq!(core.handle(tell(1, Role::Liveness, bad()), 104), []);
+    assert_eq!(core.turn(), Turn::None);
+}
+
+#[test]
+fn what_cannot_be_probed_is_told_and_nothing_follows() {
+    let mut spec = with_liveness(RestartMode::Always);
+    spec.template.probes.readiness = Some(Box::new(probe()));
+    for role in [Role::Readiness, Role::Liveness] {
+        let mut core = running(&spec);
+        let text = || "no such program".to_owned();
+        let cannot = Verdict::Unrunnable {
+            count: 1,
+            text: text(),
+        };
+        let told = Happened::ProbeUnrunnable {
+            role,
+            count: 1,
+            text: text(),
+        };
+        assert_eq!(core.handle(tell(1, role, cannot), 4), [report(1, told)]);
+        assert_eq!((core.turn(), core.memory().ready), (Turn::None, None));
+    }
+}
+
+#[test]
 fn processes_that_do_not_die_are_told_once() {
     let mut core = running(&replica(RestartMode::Always));
     let hangs = || Input::Hangs {
