@@ -118,7 +118,7 @@ fn round(value: f64) -> f64 {
 }
 
 /// Jobs a second of a bare start and wait, and of the bare shim chain, two at once.
-fn baselines(base: &Path) -> Result<(f64, f64), Fault> {
+pub fn baselines(base: &Path) -> Result<(f64, f64), Fault> {
     let bare = two_at_once(|_, _| {
         let status = Command::new("/bin/true").status();
         assert!(
