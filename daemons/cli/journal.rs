@@ -11,6 +11,7 @@ use xce_session::wire::{Ask, AskCluster, Reply};
 use super::arguments::Global;
 use super::connection::{Connection, kind_of};
 use super::failure::{Failure, unexpected};
+use super::present::time;
 use super::print;
 
 /// What is done with the journal.
@@ -154,7 +155,7 @@ impl print::Row for RefusalView {
 
     fn cells(&self, look: &print::Look) -> Vec<print::Field> {
         let mut cells = vec![
-            print::cell(&self.time),
+            print::cell(time(&self.time, &look.now)),
             print::cell(self.lsn),
             print::cell(&self.principal),
             print::cell(&self.event),

@@ -145,20 +145,3 @@ fn an_event_costs_little() {
         assert!(cost <= 64, "{event:?} costs {cost} bytes");
     }
 }
-
-#[test]
-fn scratch_reports() {
-    use xce_replica::wire::{Happened, Report, Reports, RunId};
-    let run = |n| RunId { job: JobId::single(n), run: 1 };
-    let report = |n, what| Report { sequence: n, run: run(n), start: 1, at: WallTime(1_764_515_000_000), what };
-    let put = |reports: Vec<Report>| {
-        let mut out = Vec::new();
-        crate::envelope::put(&mut out, &crate::encode::EVENT, &Reports { epoch: 1, reports });
-        out.len()
-    };
-    let exit = xce_model::Exit { code: Some(0), ..xce_model::Exit::of(Cause::Exited) };
-    let end = |n| report(n, Happened::Ended { exit: exit.clone(), stderr: String::new() });
-    println!("started {} ready {} end {} start+end {} ten ends {}",
-        put(vec![report(1, Happened::Started { pid: 7 })]), put(vec![report(1, Happened::Ready)]), put(vec![end(1)]),
-        put(vec![report(1, Happened::Started { pid: 7 }), end(1)]), put((0..10).map(end).collect()));
-}
