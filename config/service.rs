@@ -59,9 +59,8 @@ pub struct Reading<'r> {
     pub whole: bool,
 }
 
-/// Reads a file that a service is made from.
-///
-/// A file that names no profile must name the service and its command.
+/// Reads a file that is to mean a service by itself: a file that names no profile is taken to have
+/// nothing but the built-in values below it, and must name its command.
 ///
 /// # Errors
 /// Every fault of the file, each with its line and what is allowed.
@@ -69,14 +68,34 @@ pub fn read_service(
     document: &Document<'_>,
     knows_user: &dyn Fn(&str) -> bool,
 ) -> Result<ServiceFile, Faults> {
+    named(document, knows_user, |root| root.field("profile").is_none())
+}
+
+/// Reads a file for somebody who merges it with a profile and a project, and then judges what this
+/// leaves open.
+///
+/// # Errors
+/// Every fault of the file that no profile could mend, each with its line and what is allowed.
+pub fn read_request(
+    document: &Document<'_>,
+    knows_user: &dyn Fn(&str) -> bool,
+) -> Result<ServiceFile, Faults> {
+    named(document, knows_user, |_| false)
+}
+
+fn named(
+    document: &Document<'_>,
+    knows_user: &dyn Fn(&str) -> bool,
+    whole: impl Fn(&Section<'_>) -> bool,
+) -> Result<ServiceFile, Faults> {
     read(document, FIELDS, |root| {
-        let reading = Reading {
-            knows_user,
-            whole: root.field("profile").is_none(),
-        };
         if root.field("name").is_none() {
             root.fault("`name` is missing: the name of the service");
         }
+        let reading = Reading {
+            knows_user,
+            whole: whole(root),
+        };
         partial(root, reading)
     })
 }

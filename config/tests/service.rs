@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use xce_profile::document::ServiceFile;
 
 use super::formats::{read_as, read_toml};
-use crate::service::doubts;
+use crate::document::Document;
+use crate::service::{doubts, read_request};
 use crate::syntax::Format;
 
 /// Values that a leaf may have in a file that names a profile.
@@ -223,6 +224,8 @@ fn a_profile_may_give_what_the_file_leaves_out() {
                 [rollout]\nmin_ready = \"20m\"\nmax_surge = 0\n";
     assert!(read_toml(text).is_ok());
     let own = text.replace("profile = \"p\"", "");
+    let request = read_request(&Document::toml("f", &own), &|_| true);
+    assert!(request.is_ok(), "a project may give it too");
     let said = read_toml(&own).unwrap_err();
     let wanted = [
         "`command` is missing",

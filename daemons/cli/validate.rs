@@ -4,13 +4,18 @@ use std::fmt::Write;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use xce_config::Faults;
 use xce_config::schema::{Subject, schema};
-use xce_config::service::{doubts, read_service};
+use xce_config::service::{doubts, read_request, read_service};
+use xce_model::RefusalKind;
+use xce_profile::document::ServiceFile;
+use xce_session::wire::{Ask, Reply};
 
 use super::arguments::{Form, Global};
-use super::failure::Failure;
+use super::connection::{Connection, kind_of};
+use super::failure::{Failure, unexpected};
 use super::source::{self, FileFormat};
-use super::{account, print};
+use super::{account, print, services};
 
 /// Files to check.
 #[derive(Debug, Args)]
@@ -21,6 +26,10 @@ pub struct Options {
     /// Format of files without such an ending [default: JSON when it begins with `{`, else TOML].
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<FileFormat>,
+    /// Ask the cluster too, which knows profiles, projects, queues and their caps; nothing is
+    /// written.
+    #[arg(long)]
+    pub online: bool,
 }
 
 /// What a schema describes.
@@ -62,23 +71,105 @@ pub struct Finding {
     pub text: String,
 }
 
-/// Checks files.
+/// Checks files without a cluster.
 ///
 /// # Errors
 /// When a file cannot be read or has a fault; the findings were printed.
-pub fn run(options: &Options, global: &Global) -> Result<(), Failure> {
+pub fn alone(options: &Options, global: &Global) -> Result<(), Failure> {
+    let knows_user = |name: &str| account::find(name).is_some();
     let mut all = Vec::new();
     let mut unread = Vec::new();
     for path in &options.files {
         match source::read(path, options.format) {
-            Ok(text) => all.push(findings(&text)),
+            Ok(text) => {
+                let outcome = read_service(&text.document(), &knows_user);
+                all.push(findings(&text.shown, outcome).0);
+            }
             Err(failure) => unread.push(failure.to_string()),
         }
     }
+    report(&all, unread, global)
+}
+
+/// Checks files with what the cluster knows: each is planned as it would be created or updated.
+///
+/// # Errors
+/// As [`alone`], and when no controller answers.
+pub async fn online(
+    options: &Options,
+    global: &Global,
+    connection: &mut Connection,
+) -> Result<(), Failure> {
+    let knows_user = |name: &str| account::find(name).is_some();
+    let mut all = Vec::new();
+    let mut unread = Vec::new();
+    for path in &options.files {
+        let text = match source::read(path, options.format) {
+            Ok(text) => text,
+            Err(failure) => {
+                unread.push(failure.to_string());
+                continue;
+            }
+        };
+        let outcome = read_request(&text.document(), &knows_user);
+        let (mut found, file) = findings(&text.shown, outcome);
+        if let Some(file) = file {
+            resolve(&mut found, &file, global, connection).await?;
+        }
+        all.push(found);
+    }
+    report(&all, unread, global)
+}
+
+/// Adds what the cluster says of a document.
+async fn resolve(
+    found: &mut Findings,
+    file: &ServiceFile,
+    global: &Global,
+    connection: &mut Connection,
+) -> Result<(), Failure> {
+    let request = Box::new(services::request_of(file, global)?);
+    let ask = services::ask_of(request, false, connection).await?;
+    let refusal = match connection.ask(Ask::Plan(ask)).await {
+        Ok(Reply::Plan(plan)) => {
+            if !plan.blocker.is_empty() {
+                let change = &plan.change;
+                let text = format!("this {change} would come to a halt: {}", plan.blocker);
+                found.warnings.push(text);
+            }
+            return Ok(());
+        }
+        Ok(other) => return Err(unexpected(kind_of(&other))),
+        Err(Failure::Refused(refusal)) => refusal,
+        Err(failure) => return Err(failure),
+    };
+    match refusal.kind {
+        RefusalKind::Usage
+        | RefusalKind::Refused
+        | RefusalKind::NotFound
+        | RefusalKind::NotPermitted => {}
+        RefusalKind::Unavailable | RefusalKind::OutcomeUnknown => {
+            return Err(Failure::Refused(refusal));
+        }
+    }
+    found.faults = refusal
+        .text
+        .lines()
+        .map(|line| Finding {
+            line: 0,
+            column: 0,
+            text: line.to_owned(),
+        })
+        .collect();
+    found.valid = false;
+    Ok(())
+}
+
+fn report(all: &[Findings], mut unread: Vec<String>, global: &Global) -> Result<(), Failure> {
     print::text(&match global.output {
         Form::Table | Form::Wide => all.iter().map(for_people).collect(),
-        Form::Json => print::json(&all)?,
-        Form::Yaml => print::yaml(&all)?,
+        Form::Json => print::json(all)?,
+        Form::Yaml => print::yaml(all)?,
         Form::Name | Form::Plain | Form::Dns => all
             .iter()
             .filter(|findings| findings.valid)
@@ -97,14 +188,14 @@ pub fn run(options: &Options, global: &Global) -> Result<(), Failure> {
     }
 }
 
-fn findings(text: &source::SourceText) -> Findings {
-    let knows_user = |name: &str| account::find(name).is_some();
-    let (faults, warnings) = match read_service(&text.document(), &knows_user) {
-        Ok(file) => (Vec::new(), doubts(&file)),
-        Err(faults) => (faults.list, Vec::new()),
+/// What was found in one file, and what it means where it has no fault.
+fn findings(shown: &str, outcome: Result<ServiceFile, Faults>) -> (Findings, Option<ServiceFile>) {
+    let (faults, file) = match outcome {
+        Ok(file) => (Vec::new(), Some(file)),
+        Err(faults) => (faults.list, None),
     };
-    Findings {
-        file: text.shown.clone(),
+    let found = Findings {
+        file: shown.to_owned(),
         valid: faults.is_empty(),
         faults: faults
             .into_iter()
@@ -114,8 +205,9 @@ fn findings(text: &source::SourceText) -> Findings {
                 text: fault.text,
             })
             .collect(),
-        warnings,
-    }
+        warnings: file.as_ref().map(doubts).unwrap_or_default(),
+    };
+    (found, file)
 }
 
 /// A line for each finding.

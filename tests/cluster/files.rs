@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use xce_tests::Setup;
 use xce_tests::harness::cli::Cli;
 
 use super::word;
@@ -105,4 +106,67 @@ fn the_schema_of_each_kind_of_file_is_printed() {
     }
     let said = cli.run(&["schema", "servce"]).refused(2);
     assert!(said.contains("service"), "{said}");
+}
+
+#[test]
+fn a_cluster_says_what_its_profiles_and_caps_make_of_a_file() {
+    let cluster = Setup::new("files").workers(1).start();
+    let cli = cluster.cli();
+    let written = |name: &str, text: &str| {
+        let path = cluster.folder().join(name);
+        fs::write(&path, text).expect("the folder can be written");
+        path
+    };
+    let profile = written(
+        "sleepers.yaml",
+        "name: sleepers\nkind: service\nservice:\n  command: [sleep, '1000']\n  \
+         resources: {cpus: 0.01, memory: 16MiB}\n",
+    );
+    cli.good(&["profiles", "create", word(&profile)]);
+    let queue = written(
+        "small.json",
+        r#"{"name": "small", "caps": {"replicas": 2}}"#,
+    );
+    cli.good(&["queues", "create", word(&queue)]);
+
+    let good = written("good.json", r#"{"name": "doze", "profile": "sleepers"}"#);
+    let validate = |path: &Path| cli.run(&["services", "validate", "--online", word(path)]);
+    assert!(validate(&good).good().contains("good.json: valid\n"));
+    let unknown = written("unknown.yaml", "{name: doze, profile: sleeper}\n");
+    let answer = validate(&unknown);
+    answer.code_is(2);
+    assert!(
+        answer
+            .stdout
+            .contains("unknown.yaml: there is no profile `sleeper`"),
+        "{}",
+        answer.stdout
+    );
+    assert!(answer.stdout.contains("sleepers"), "{}", answer.stdout);
+    let capped = written(
+        "capped.toml",
+        "name = \"doze\"\nprofile = \"sleepers\"\nreplicas = 3\nqueue = \"small\"\n",
+    );
+    let answer = validate(&capped);
+    answer.code_is(2);
+    assert!(
+        answer
+            .stdout
+            .contains("`replicas`: 3 is above 2, the cap of queue small"),
+        "{}",
+        answer.stdout
+    );
+    // Nothing was written by all this; and then the file makes a service.
+    assert_eq!(cli.run(&["services", "show", "doze"]).code, 3);
+    cli.good(&[
+        "services",
+        "create",
+        word(&good),
+        "--wait",
+        "--timeout",
+        "60s",
+    ]);
+    assert!(validate(&good).good().contains("good.json: valid\n"));
+    cli.good(&["services", "delete", "doze", "--wait", "--timeout", "60s"]);
+    cluster.audit();
 }

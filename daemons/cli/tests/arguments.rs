@@ -24,6 +24,7 @@ fn every_documented_command_is_understood() {
         "svc create - --format yaml",
         "services validate web.toml other.yaml",
         "services validate - --format json",
+        "services validate web.toml --online",
         "schema service",
         "services list -A --watch",
         "s ls -o json",
