@@ -22,7 +22,11 @@ fn export(cluster: &Cluster, name: &str) -> std::path::PathBuf {
     let words = ["journal", "export", "--out", word(&file)];
     let answer = cluster.cli().run(&words);
     answer.code_is(0);
-    assert!(answer.stderr.starts_with("xcecli: from lsn "), "{}", answer.stderr);
+    assert!(
+        answer.stderr.starts_with("xcecli: from lsn "),
+        "{}",
+        answer.stderr
+    );
     file
 }
 
