@@ -85,7 +85,7 @@ pub(crate) const MEMBER_FACT: Shape = Shape {
     name: "member fact",
     version: 1,
     min_reader: 1,
-    fingerprint: 0,
+    fingerprint: 0x540f_a616,
 };
 
 /// A group without its facts, as written.

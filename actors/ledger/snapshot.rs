@@ -24,7 +24,7 @@ use crate::rows::{
 };
 use crate::view::View;
 
-pub(crate) const META: Shape = shape(64, "snapshot head", 0x603e_310d);
+pub(crate) const META: Shape = shape(64, "snapshot head", 0x283e_2b24);
 pub(crate) const SPEC: Shape = shape(65, "specification", 0x6797_d5b3);
 pub(crate) const SERVICE: Shape = shape(66, "service", 0xdc16_1bfe);
 pub(crate) const JOB: Shape = shape(67, "job", 0x2ef5_b11f);

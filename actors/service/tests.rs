@@ -2,6 +2,7 @@
 
 mod cases;
 mod endpoints;
+mod origins;
 mod properties;
 mod replacing;
 mod restarting;
