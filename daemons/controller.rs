@@ -55,7 +55,7 @@ pub fn run(arguments: &Daemon) -> anyhow::Result<ExitCode> {
 }
 
 /// What a configuration means for a controller; `create` founds a cluster where there is no state.
-pub fn settings(config: &ControllerConfig, create: bool) -> anyhow::Result<Settings> {
+fn settings(config: &ControllerConfig, create: bool) -> anyhow::Result<Settings> {
     let identity = Identity::load(&config.identity_dir).with_context(|| {
         format!(
             "no identity in {}: `xced dev`, `xced init` and `xced join` make one",
@@ -66,14 +66,24 @@ pub fn settings(config: &ControllerConfig, create: bool) -> anyhow::Result<Setti
         config.scheduler.embedded,
         "`scheduler.embedded = false` is not possible yet: there is no other scheduler"
     );
+    crate::prepare::directory(&config.state_dir)?;
+    settings_of(config, &identity, create)
+}
+
+/// The same, for an identity that was read already.
+pub fn settings_of(
+    config: &ControllerConfig,
+    identity: &Identity,
+    create: bool,
+) -> anyhow::Result<Settings> {
     let name = &identity.principal().name;
     let node = node_of(name).with_context(|| {
         format!("the identity is of `{name}`, which is no name of a controller, such as c1")
     })?;
-    crate::prepare::directory(&config.state_dir)?;
     Ok(Settings {
         state_dir: config.state_dir.clone(),
         identity_dir: config.identity_dir.clone(),
+        authority_dir: config.authority_dir.clone(),
         listen: config.listen,
         cluster: identity.principal().cluster,
         node,

@@ -86,9 +86,14 @@ pub fn identity(
 
 /// Tells clients on this machine where the cluster is.
 pub fn client(home: &Home, cluster: ClusterId, address: SocketAddr) -> anyhow::Result<()> {
+    client_of(home, cluster, &[address])
+}
+
+/// Tells clients on this machine where the controllers of the cluster are.
+pub fn client_of(home: &Home, cluster: ClusterId, addresses: &[SocketAddr]) -> anyhow::Result<()> {
     let config = ClientConfig {
         config_version: 1,
-        controllers: vec![address.to_string()],
+        controllers: addresses.iter().map(ToString::to_string).collect(),
         cluster: Some(cluster.to_string()),
         identity_dir: home.client(),
     };

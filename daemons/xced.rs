@@ -3,6 +3,7 @@
 mod check;
 mod controller;
 mod dev;
+mod join;
 mod lifeline;
 mod prepare;
 mod replay;
@@ -28,6 +29,10 @@ const EXIT_CODES: &str = "Exit codes: 0 stopped in order, 1 failed with a messag
 enum Role {
     /// A whole cluster on this machine, in the foreground.
     Dev(dev::Arguments),
+    /// Found a cluster: its authority, its first controller, the local user.
+    Init(join::Found),
+    /// Take part in a cluster by a token of `xcecli cluster invite`.
+    Join(join::Join),
     /// A controller.
     Controller(Daemon),
     /// The worker of one host.
@@ -89,6 +94,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.role {
         Role::Dev(arguments) => dev::run(arguments),
+        Role::Init(arguments) => join::init(&arguments),
+        Role::Join(arguments) => join::join(&arguments),
         Role::Controller(arguments) => controller::run(&arguments),
         Role::Worker(arguments) => worker::run(&arguments),
         Role::Check(arguments) => check::run(&arguments),

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use xce_deciding::{Decided, Times, schedule};
-use xce_ledger::{Anchor, Answer, Group, GroupEvent, Here, Ledger, Operation, Outcome, Reader, View};
+use xce_ledger::{
+    Anchor, Answer, Group, GroupEvent, Here, Ledger, Operation, Outcome, Reader, View,
+};
 use xce_model::{ClusterTime, Lsn, Refusal, RefusalKind, WallTime};
 use xce_placement::Placement;
 use xce_runtime::{Address, Node, Shards};

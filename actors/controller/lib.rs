@@ -48,5 +48,5 @@ mod views;
 mod watch;
 
 pub use settings::Settings;
+pub use start::{Controller, StartError, initialise, start};
 pub use xce_deciding::reading;
-pub use start::{Controller, StartError, start};

@@ -22,6 +22,7 @@ use crate::control::{Control, here};
 use crate::endpoints::Readers;
 use crate::publisher::{Publisher, Touched};
 use crate::refusals::Refusals;
+use crate::requests::members;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::start::{StartError, entropy};
@@ -146,6 +147,7 @@ impl Reign {
         let root = Root::start(&node, Limits::ROOT).await?;
         let control = control(&root, house, node, anchor, term)?;
         start_actors(&root, &control, &house.touched)?;
+        members::promote_learners(&control);
         Ok(Self { control, root })
     }
 

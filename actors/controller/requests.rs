@@ -7,6 +7,7 @@ mod actors;
 mod cluster;
 mod hosts;
 mod jobs;
+pub(crate) mod members;
 mod planning;
 mod profiles;
 mod services;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use xce_ledger::Operation;
 use xce_link::Principal;
 use xce_model::{Lsn, Refusal, RefusalKind};
+use xce_session::member_wire::AskMember;
 use xce_session::wire::{Accepted, Ask, Reply, Request};
 
 use crate::control::{CommitError, Control, operation, outcome_unknown};
@@ -66,12 +68,16 @@ pub async fn answer(control: &Arc<Control>, principal: &Principal, request: Requ
         principal,
         operation,
     };
+    if let Err(refusal) = may_ask(principal, &request.ask) {
+        return Reply::Refused(refusal);
+    }
     let answered = match request.ask {
         Ask::Service(ask) => services::answer(&caller, ask).await,
         Ask::Job(ask) => jobs::answer(&caller, ask).await,
         Ask::Host(ask) => hosts::answer(&caller, ask).await,
         Ask::Actor(ask) => actors::answer(&caller, ask).await,
         Ask::Cluster(ask) => cluster::answer(&caller, ask).await,
+        Ask::Member(ask) => members::answer(&caller, ask).await,
         Ask::Plan(ask) => planning::answer(&caller, ask).await,
         Ask::Policy(ask) => profiles::answer(&caller, ask).await,
     };
@@ -84,6 +90,20 @@ pub async fn answer(control: &Arc<Control>, principal: &Principal, request: Requ
         refusals::keep(control, &principal.name, change, refusal);
     }
     answered.unwrap_or_else(Reply::Refused)
+}
+
+/// An invitation is good for joining, and for nothing else.
+fn may_ask(principal: &Principal, ask: &Ask) -> Result<(), Refusal> {
+    let joins = matches!(ask, Ask::Member(AskMember::Join { .. }));
+    if joins || !xce_link::invitation::is_reserved(&principal.name) {
+        return Ok(());
+    }
+    let text = "an invitation is good for joining only";
+    Err(Refusal::new(
+        RefusalKind::NotPermitted,
+        "not_permitted",
+        text,
+    ))
 }
 
 /// What is answered while another controller may be the primary.

@@ -13,6 +13,8 @@ pub struct Settings {
     pub state_dir: PathBuf,
     /// Directory of the controller's certificate and key.
     pub identity_dir: PathBuf,
+    /// Directory of the cluster's authority, which signs for whoever joins.
+    pub authority_dir: PathBuf,
     /// Address that it listens on.
     pub listen: SocketAddr,
     /// The cluster.

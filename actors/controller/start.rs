@@ -123,6 +123,20 @@ pub async fn start(
     })
 }
 
+/// Makes a state directory and leaves it: with an empty ledger for whoever founds a cluster, without
+/// anything for whoever joins one.
+///
+/// # Errors
+/// See [`StartError`].
+pub async fn initialise(settings: &Settings) -> Result<(), StartError> {
+    let identity = Identity::load(&settings.identity_dir)?;
+    let ledger = Ledger::new(Box::new(|_, _| {}));
+    let fatal = |text: String| tracing::error!(text, "state directory");
+    let wal = xce_wal::open(wal_config(settings, &identity), ledger, fatal).await?;
+    wal.close().await;
+    Ok(())
+}
+
 async fn serve(
     house: Arc<House>,
     ring: Arc<KeyRing>,

@@ -1,9 +1,12 @@
 //! `cluster` and `audit`: the cluster itself.
 
-use clap::Subcommand;
+use std::str::FromStr;
+
+use clap::{Args, Subcommand};
+use xce_session::member_wire::{AskMember, Invite, MemberView, ReplyMember};
 use xce_session::wire::{Ask, AskCluster, Reply};
 
-use super::arguments::{Form, Global};
+use super::arguments::{ChangeOptions, Form, Global};
 use super::connection::{Connection, kind_of};
 use super::failure::{Failure, unexpected};
 use super::present::session;
@@ -12,8 +15,60 @@ use super::print;
 /// What is done with the cluster.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Show its state and what is wrong.
+    /// Show its state, its controllers and what is wrong.
     Status,
+    /// List the controllers.
+    Members,
+    /// Print a token with which somebody may join once; it is a secret.
+    Invite(Invitee),
+    /// Take a controller out.
+    Remove {
+        /// Its name, such as c2.
+        controller: Controller,
+        /// Token and waiting.
+        #[command(flatten)]
+        change: ChangeOptions,
+    },
+    /// Hand the leadership to another controller.
+    #[command(visible_alias = "transfer")]
+    TransferLeader {
+        /// Its name, such as c2.
+        controller: Controller,
+        /// Token and waiting.
+        #[command(flatten)]
+        change: ChangeOptions,
+    },
+}
+
+/// Who is invited.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Invitee {
+    /// Another controller.
+    #[arg(long)]
+    controller: bool,
+    /// The worker of a host.
+    #[arg(long, value_name = "HOST")]
+    worker: Option<String>,
+    /// A user.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+}
+
+/// A controller by its name.
+#[derive(Debug, Clone, Copy)]
+pub struct Controller(u64);
+
+impl FromStr for Controller {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = text.strip_prefix('c').unwrap_or(text);
+        match digits.parse() {
+            Ok(node) if node > 0 => Ok(Self(node)),
+            Ok(_) | Err(_) => Err("a controller is named c and its number, such as c2".to_owned()),
+        }
+    }
 }
 
 /// Runs a verb.
@@ -28,7 +83,57 @@ pub async fn run(verb: Verb, global: &Global, connection: &mut Connection) -> Re
             }),
             other => Err(unexpected(kind_of(&other))),
         },
+        Verb::Members => {
+            let members = members(connection).await?;
+            print::list(global.output, &members)
+        }
+        Verb::Invite(invitee) => invite(invitee, connection).await,
+        Verb::Remove { controller, change } => {
+            let ask = AskMember::Remove(controller.0);
+            carry_out(ask, controller, &change, global, connection).await
+        }
+        Verb::TransferLeader { controller, change } => {
+            let ask = AskMember::Transfer(controller.0);
+            carry_out(ask, controller, &change, global, connection).await
+        }
     }
+}
+
+async fn members(connection: &mut Connection) -> Result<Vec<MemberView>, Failure> {
+    match connection.ask(Ask::Member(AskMember::List)).await? {
+        Reply::Member(ReplyMember::List(members)) => Ok(members),
+        other => Err(unexpected(kind_of(&other))),
+    }
+}
+
+async fn invite(invitee: Invitee, connection: &mut Connection) -> Result<(), Failure> {
+    let invite = match (invitee.worker, invitee.user) {
+        (Some(host), _) => Invite::Worker(host),
+        (None, Some(name)) => Invite::User(name),
+        (None, None) => Invite::Controller,
+    };
+    match connection
+        .ask(Ask::Member(AskMember::Invite(invite)))
+        .await?
+    {
+        Reply::Member(ReplyMember::Token(token)) => {
+            print::talk("good for two days at most and for joining once: `xced join TOKEN`");
+            print::text(&format!("{token}\n"))
+        }
+        other => Err(unexpected(kind_of(&other))),
+    }
+}
+
+async fn carry_out(
+    ask: AskMember,
+    controller: Controller,
+    change: &ChangeOptions,
+    global: &Global,
+    connection: &mut Connection,
+) -> Result<(), Failure> {
+    let operation = change.operation(connection)?;
+    let accepted = connection.change(Ask::Member(ask), operation).await?;
+    print::accepted(global.output, &accepted, &format!("c{}", controller.0))
 }
 
 /// Prints what breaks the invariants of the ledger.

@@ -481,6 +481,7 @@ pub fn kind_of(reply: &Reply) -> &'static str {
         Reply::Watching { .. } => "a watch",
         Reply::Plan(_) => "a plan",
         Reply::Versions(_) => "versions",
+        Reply::Member(_) => "controllers",
         Reply::Policies(_) => "policies",
         Reply::Resolved(_) => "resolved values",
         Reply::Journal(_) => "a part of the journal",

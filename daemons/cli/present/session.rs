@@ -1,5 +1,6 @@
 //! How sessions and the cluster look.
 
+use xce_session::member_wire::MemberView;
 use xce_session::wire::{ClusterView, SessionView};
 
 use super::span;
@@ -99,6 +100,31 @@ impl Row for ClusterView {
 
     fn name(&self) -> String {
         self.cluster.clone()
+    }
+}
+
+impl Row for MemberView {
+    fn head(_wide: bool) -> Vec<&'static str> {
+        vec!["NAME", "ROLE", "ADDRESS", "LSN", "BEHIND", "HEARD"]
+    }
+
+    fn cells(&self, _look: &Look) -> Vec<Field> {
+        let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |at| at.to_string());
+        let heard = self
+            .heard_ms
+            .map_or_else(|| "-".to_owned(), |ms| format!("{ms}ms ago"));
+        vec![
+            cell(&self.name),
+            cell(&self.role),
+            cell(&self.address),
+            cell(number(self.lsn)),
+            cell(number(self.behind)),
+            cell(heard),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
     }
 }
 

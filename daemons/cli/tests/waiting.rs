@@ -45,7 +45,8 @@ fn script(answers: Vec<Reply>) -> Script {
         | Ask::Host(_)
         | Ask::Actor(_)
         | Ask::Plan(_)
-        | Ask::Policy(_) => {
+        | Ask::Policy(_)
+        | Ask::Member(_) => {
             let number = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             let answer = answers.get(number).or(answers.last()).unwrap().clone();
             Deed::Push(answer, vec![pushed(6 + number as u64)])
