@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use xce_ledger::{Fact, Group, Outcome, View, audit};
 use xce_model::spec::Template;
-use xce_model::{Cause, ClusterTime, JobId, OperationId, ServiceId, Version};
+use xce_model::{Cause, ClusterTime, JobId, OperationId, Run, ServiceId, Start, Version};
 use xce_replica::JobFact;
-use xce_replica::wire::{RunId, RunSpec};
+use xce_replica::wire::{Report, RunId, RunSpec};
 use xce_service::ServiceFact;
 use xce_service::rules::{Census, Counts, Fence, Situation, Standing};
 use xce_service::state::ServiceRecord;
@@ -17,6 +17,9 @@ use crate::world::World;
 /// One in so many published entries is audited in full; the last state of a history always is.
 /// Source: measured, an audit costs as much as a dozen commits.
 const AUDIT_EVERY: u64 = 16;
+/// Least time between two looks at what services that rest would decide. Source: measured, a look
+/// costs as much as a decision.
+const REST_MS: u64 = 4_000;
 /// How long after a recovery of anything deadlines may be late.
 const LATE_MS: u64 = 2_000;
 
@@ -26,6 +29,10 @@ pub struct Checks {
     templates: BTreeMap<(ServiceId, Version), (String, Template)>,
     operations: BTreeSet<OperationId>,
     versions: BTreeMap<ServiceId, Version>,
+    /// Starts that ended and were followed by another, each of which counts once.
+    restarts: BTreeSet<(JobId, Run, Start)>,
+    /// When it was last looked whether services that rest have nothing to decide.
+    rested: u64,
     entries: u64,
     /// Ports that were used by two processes at once.
     pub port_clashes: u64,
@@ -158,6 +165,12 @@ impl World {
             {
                 touched.insert(*service);
                 self.check_indices(before, *service, *version, indices);
+            } else if let Fact::Job(JobFact::Restarting {
+                job, run, start, ..
+            }) = fact
+                && !self.checks.restarts.insert((*job, *run, *start))
+            {
+                self.fail(&format!("start {start} of job {job} ended twice"));
             }
         }
         for id in touched {
@@ -308,10 +321,16 @@ impl World {
     /// Before time passes: no deadline of a service that is able to act is behind.
     pub fn check_deadlines(&mut self, until: u64) {
         let _ = until;
-        if !self.controller.up || self.now < self.controller.well_since.saturating_add(LATE_MS) {
+        let late = self.controller.well_since.saturating_add(LATE_MS);
+        if self.now < late || !self.all_up() {
             return;
         }
         let view = self.view();
+        let told = !self.controller.publisher.touched.is_empty() || !self.log.queue.is_empty();
+        let rests = !told && self.now >= self.checks.rested.saturating_add(REST_MS);
+        if rests {
+            self.checks.rested = self.now;
+        }
         for (id, record) in view.services() {
             let idle = self
                 .controller
@@ -323,11 +342,42 @@ impl World {
                 && record.paused.is_none()
                 && !record.is_deleting();
             let deadline = record.rollout.deadline(&record.settings.rollout);
+            if idle && rests && self.decides(&view, *id) {
+                self.fail(&format!("service {id} rests and has something to decide"));
+            }
             if idle && waits && deadline.0 < self.now {
                 self.fail(&format!(
                     "service {id} rests and its deadline was {} ms ago",
                     self.now - deadline.0
                 ));
+            }
+        }
+    }
+
+    /// Whether a service would decide something now: then somebody has to tell it to look.
+    fn decides(&self, view: &View, id: ServiceId) -> bool {
+        let event = xce_service::rules::Event::Changed;
+        let step = crate::deciding::service(view, id, self.now, event, "changed");
+        matches!(step, Ok(crate::deciding::Step::Group(..)))
+    }
+
+    /// Facts of a job come from reports of its current run alone.
+    pub fn check_reports(&mut self, view: &View, reports: &[Report], facts: &[Fact]) {
+        let current: BTreeSet<JobId> = reports
+            .iter()
+            .filter(|report| {
+                view.job(report.run.job)
+                    .is_some_and(|job| job.run == report.run.run)
+            })
+            .map(|report| report.run.job)
+            .collect();
+        for fact in facts {
+            if let Fact::Job(fact) = fact
+                && let Some(xce_ledger::Precondition::JobUnchanged { job, .. }) =
+                    xce_deciding::reading::condition_of(view, fact)
+                && !current.contains(&job)
+            {
+                self.fail(&format!("a report of a stale run of job {job} counts"));
             }
         }
     }
@@ -365,8 +415,7 @@ impl World {
         }
         if let Some(other) = clash {
             self.checks.port_clashes += 1;
-            let excused = self.was_lost(other.job);
-            if !excused || self.checks.strict_ports {
+            if !self.was_lost(other) || self.checks.strict_ports {
                 self.fail(&format!("runs {run:?} and {other:?} have the same port"));
             }
         }
@@ -378,16 +427,17 @@ impl World {
         }
     }
 
-    /// Whether the controller has given a job up with its host.
-    fn was_lost(&self, job: JobId) -> bool {
+    /// Whether the controller has given a run up with its host: what a lost host still runs when it
+    /// comes back holds no port yet.
+    fn was_lost(&self, run: RunId) -> bool {
         let view = self.view();
-        view.job(job).is_none_or(|job| {
+        view.job(run.job).is_none_or(|job| {
             let cause = job.exit.as_ref().map(|exit| exit.cause);
-            job.state.is_terminal()
-                && matches!(
-                    cause,
-                    Some(Cause::HostLost | Cause::HostRebooted | Cause::RunLost)
-                )
+            let lost = matches!(
+                cause,
+                Some(Cause::HostLost | Cause::HostRebooted | Cause::RunLost)
+            );
+            job.run != run.run || (job.state.is_terminal() && lost)
         })
     }
 

@@ -122,7 +122,7 @@ impl Log {
             assert_eq!(applied, entry.applied, "a restart decides otherwise");
             ledger.publish(entry.at.lsn, entry.at.term);
         }
-        ledger.publish(self.lsn, self.term);
+        ledger.publish(self.lsn, self.ledger.view().term());
         let difference = differs(&self.ledger, &ledger);
         assert!(
             difference.is_none(),

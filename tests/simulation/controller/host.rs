@@ -364,6 +364,7 @@ impl World {
         if decided.facts.is_empty() {
             return self.reports_taken(place, &batch);
         }
+        self.check_reports(&view, &batch.reports, &decided.facts);
         let mut group = self.group("reports");
         group.decided = view.lsn();
         group.preconditions = decided.conditions;

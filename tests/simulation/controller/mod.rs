@@ -52,7 +52,7 @@ pub struct Controller {
     pub janitor: Life,
     pub hosts: BTreeMap<usize, HostActor>,
     pub services: BTreeMap<ServiceId, ServiceActor>,
-    /// Since when nothing was down or starting.
+    /// When an actor, or the whole, started last.
     pub well_since: u64,
     pub incarnations: u64,
     /// Whether actors that start wait for what was proposed before: off to see what it is for.
@@ -283,7 +283,6 @@ impl World {
                 self.answers_unknown(lost.unwrap_or_default());
             }
         }
-        self.controller.well_since = u64::MAX;
         self.after(wait, Event::Recover(key.clone(), incarnation));
     }
 
@@ -316,6 +315,20 @@ impl World {
             ActorKey::Service(id) => self.look(*id),
         }
         self.wake(key);
+    }
+
+    /// Whether every actor lives.
+    pub fn all_up(&self) -> bool {
+        let controller = &self.controller;
+        let hosts = controller.hosts.values().map(|host| &host.life);
+        let services = controller.services.values().map(|service| &service.life);
+        let single = [
+            &controller.publisher.life,
+            &controller.scheduler.life,
+            &controller.janitor,
+        ];
+        let mut all = hosts.chain(services).chain(single);
+        controller.up && all.all(|life| life.up)
     }
 
     /// The whole controller dies. What was proposed is committed up to some place, and then lost.

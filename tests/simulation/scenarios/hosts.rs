@@ -125,6 +125,31 @@ fn p55_partitions_end_with_the_right_count_of_the_newest_version() {
     }
 }
 
+/// A power cut begins a new epoch of the spool, in which a fact is sent again whose commit was not
+/// heard of any more: it counts once all the same.
+#[test]
+fn a_fact_that_is_sent_again_after_a_power_cut_counts_once() {
+    let mut world = World::new(1);
+    let always = |template: &mut xce_model::spec::Template| {
+        template.restart.mode = xce_model::spec::RestartMode::Always;
+    };
+    let id = world.complete(web(1, 1, 0).with(always));
+    let job = world.jobs_of(id, 1)[0];
+    let run = world.machines[0].alive().next().expect("it runs").0;
+    let restarts = |world: &World| world.view().job(job).map_or(0, |job| job.restarts);
+    world.crash_process(0, run);
+    world.until(1_000, "it is committed", |world| restarts(world) == 1);
+    world.cut(0);
+    world.power_off(0);
+    world.run_for(1_000);
+    world.mend(0);
+    world.power_on(0);
+    world.until(60_000, "it is replaced", |world| {
+        world.condition(id) == Some(Condition::Steady) && world.jobs_of(id, 1) != [job]
+    });
+    assert_eq!(restarts(&world), 1);
+}
+
 /// Identity of processes is the shim's affair and proved with real ones. Here: a replica that ends
 /// while no worker looks is reported once with its exit, and is not taken up again.
 #[test]
