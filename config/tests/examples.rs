@@ -3,16 +3,19 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use xce_profile::document::ServiceFile;
+use xce_profile::{PolicyFile, PolicyKind};
 
 use super::validator::accepts;
 use crate::document::Document;
+use crate::policy::read_policy;
 use crate::schema::{Subject, schema};
 use crate::service::{doubts, read_service};
 use crate::syntax::Format;
 
-/// Service files among the examples, with their formats.
+/// The examples that are files of one of the formats.
 fn examples() -> Vec<(PathBuf, Format)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
     let mut found: Vec<_> = [root.clone(), root.join("corpus")]
@@ -25,9 +28,30 @@ fn examples() -> Vec<(PathBuf, Format)> {
     found
 }
 
+/// What a file is an example of, as its name says.
+fn policy_of(path: &Path) -> Option<(PolicyKind, Subject)> {
+    let name = path.file_name()?.to_str()?;
+    [
+        ("profile-", PolicyKind::Profile, Subject::Profile),
+        ("project-", PolicyKind::Project, Subject::Project),
+        ("queue-", PolicyKind::Queue, Subject::Queue),
+    ]
+    .into_iter()
+    .find(|(prefix, _, _)| name.starts_with(prefix))
+    .map(|(_, kind, subject)| (kind, subject))
+}
+
+/// A text as plain serde reads it.
+fn plain<T: DeserializeOwned>(format: Format, text: &str) -> Result<T, String> {
+    match format {
+        Format::Toml => toml::from_str(text).map_err(|error| error.to_string()),
+        Format::Yaml => serde_saphyr::from_str(text).map_err(|error| error.to_string()),
+        Format::Json => serde_json::from_str(text).map_err(|error| error.to_string()),
+    }
+}
+
 #[test]
 fn every_example_is_read_alike_by_both_readers_and_as_its_schema_says() {
-    let schema = schema(Subject::Service);
     let examples = examples();
     for format in [Format::Toml, Format::Yaml, Format::Json] {
         assert!(examples.iter().any(|(_, found)| *found == format));
@@ -36,27 +60,23 @@ fn every_example_is_read_alike_by_both_readers_and_as_its_schema_says() {
     for (path, format) in examples {
         let text = fs::read_to_string(&path).unwrap();
         let name = path.display().to_string();
-        let (plain, value): (Result<ServiceFile, String>, Value) = match format {
-            Format::Toml => (
-                toml::from_str(&text).map_err(|error| error.to_string()),
-                toml::from_str(&text).unwrap(),
-            ),
-            Format::Yaml => (
-                serde_saphyr::from_str(&text).map_err(|error| error.to_string()),
-                serde_saphyr::from_str(&text).unwrap(),
-            ),
-            Format::Json => (
-                serde_json::from_str(&text).map_err(|error| error.to_string()),
-                serde_json::from_str(&text).unwrap(),
-            ),
+        let document = Document::new(&name, &text, None);
+        let value: Value = plain(format, &text).unwrap();
+        let subject = match policy_of(&path) {
+            Some((kind, subject)) => {
+                let located = read_policy(&document, kind).map_err(|faults| faults.to_string());
+                assert_eq!(located, plain::<PolicyFile>(format, &text), "{name}");
+                located.unwrap().check(kind).unwrap();
+                subject
+            }
+            None => {
+                let located = read_service(&document, &|_| true);
+                let located = located.map_err(|faults| faults.to_string());
+                assert_eq!(located, plain::<ServiceFile>(format, &text), "{name}");
+                Subject::Service
+            }
         };
-        let located = read_service(&Document::new(&name, &text, None), &|_| true);
-        assert_eq!(
-            located.map_err(|faults| faults.to_string()),
-            plain,
-            "{name}"
-        );
-        assert_eq!(accepts(&schema, &value), Ok(()), "{name}");
+        assert_eq!(accepts(&schema(subject), &value), Ok(()), "{name}");
     }
 }
 
