@@ -182,7 +182,11 @@ pub(crate) fn view(change: &str, mut run: Run<'_>, end: End, before: Before) -> 
         extrapolated_ms,
         ready_min: run.tally.ready_min.unwrap_or(0),
         available_min: run.tally.available_min.unwrap_or(0),
-        available_bound: fence.map_or(0, Fence::available_min),
+        // Nothing holds a scale-down or a creation to more than there is.
+        available_bound: match fence.map_or(0, Fence::available_min) {
+            bound if before.rolls && before.version > 0 => bound,
+            bound => bound.min(before.available),
+        },
         live_max: run.tally.live_max,
         live_bound: match fence {
             Some(fence) if before.rolls => fence.live_max(),
@@ -202,14 +206,14 @@ fn text(change: &str, before: &Before, desired: u32, version: Version) -> String
     if before.version == 0 {
         return format!("created with {desired} replicas");
     }
+    if change == "delete" {
+        return "all replicas would end".to_owned();
+    }
     if version != before.version {
         return format!("version {version} would roll out");
     }
     if desired != before.desired {
         return format!("scaled from {} to {desired}", before.desired);
     }
-    match change {
-        "delete" => "all replicas would end".to_owned(),
-        _ => "no version would be made".to_owned(),
-    }
+    "no version would be made".to_owned()
 }

@@ -58,6 +58,8 @@ pub(crate) struct Before {
     pub name: String,
     /// Whether a rollout is under way once the change is made.
     pub rolls: bool,
+    /// Available replicas.
+    pub available: u32,
     pub desired: u32,
     pub version: u32,
     pub distance: u64,
@@ -96,6 +98,7 @@ impl<'q> Run<'q> {
         let mut before = Before {
             name: String::new(),
             rolls: false,
+            available: 0,
             desired: 0,
             version: 0,
             distance: 0,
@@ -114,6 +117,7 @@ impl<'q> Run<'q> {
                 before.name.clone_from(&record.name);
                 (before.desired, before.version) = (record.desired, record.current().number);
                 self.observe();
+                before.available = self.tally.available_min.unwrap_or(0);
                 let event = Event::Command(command, author.clone());
                 match self.world.decide(event)? {
                     Decided::Nothing(answer) => before.no_change = Some(text_of(answer)),

@@ -115,7 +115,8 @@ async fn a_wait_that_takes_too_long_says_how_far_it_is() {
         | Ask::Host(_)
         | Ask::Actor(_)
         | Ask::Plan(_)
-        | Ask::Policy(_) => Deed::Answer(Reply::Services(vec![service()])),
+        | Ask::Policy(_)
+        | Ask::Member(_) => Deed::Answer(Reply::Services(vec![service()])),
     });
     let (cluster, _running) = Cluster::with_controller(quiet).await;
     let mut connection = Connection::new(&cluster.global(Millis::seconds(60))).unwrap();
