@@ -14,6 +14,7 @@ mod drain;
 mod opening;
 mod readers;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use xce_ledger::{Fact, View as LedgerView};
@@ -116,13 +117,34 @@ impl Entity for Endpoints {
     }
 }
 
-/// When to look again, in milliseconds of the monotonic clock; the earliest that was asked for.
-#[derive(Default)]
-struct Again(Option<u64>);
+/// One look: what is pushed, and when to look again.
+struct Look {
+    set: Arc<EndpointSet>,
+    /// What makes the set of a generation into this one: nearly all readers have the same, and finding
+    /// out costs as much as the set is large.
+    differences: BTreeMap<Option<Lsn>, Vec<EndpointsChange>>,
+    now_ms: u64,
+    pushes: u64,
+    /// When to look again, in milliseconds of the monotonic clock; the earliest that was asked for.
+    again: Option<u64>,
+}
 
-impl Again {
-    fn at(&mut self, at_ms: u64) {
-        self.0 = Some(self.0.map_or(at_ms, |known| known.min(at_ms)));
+impl Look {
+    fn again_at(&mut self, at_ms: u64) {
+        self.again = Some(self.again.map_or(at_ms, |known| known.min(at_ms)));
+    }
+
+    /// What makes the set that a reader has into this one; nothing when it has it.
+    fn missing(&mut self, reader: &Reader) -> &[EndpointsChange] {
+        let has = reader.has();
+        let generation = has.as_ref().map(|has| has.generation);
+        if generation == Some(self.set.generation) {
+            return &[];
+        }
+        let set = &self.set;
+        self.differences
+            .entry(generation)
+            .or_insert_with(|| set.since(has.as_deref()))
     }
 }
 
@@ -139,12 +161,19 @@ impl Endpoints {
             Some(_) | None => Arc::new(set_of(&view, self.service)),
         };
         state.set = Some(Arc::clone(&set));
-        let mut again = Again::default();
+        let mut look = Look {
+            set,
+            differences: BTreeMap::new(),
+            now_ms: self.control.monotonic_ms(),
+            pushes: 0,
+            again: None,
+        };
         for reader in self.control.readers.of(self.service) {
-            self.serve(&reader, &set, state, &mut again);
+            self.serve(&reader, &mut look);
         }
-        self.end_drains(&view, state, &mut again).await?;
-        match again.0 {
+        state.pushes += look.pushes;
+        self.end_drains(&view, state, &mut look).await?;
+        match look.again {
             Some(at_ms) => state.timer.arm(at_ms, Message::Due),
             None => state.timer.disarm(),
         }
@@ -152,43 +181,44 @@ impl Endpoints {
     }
 
     /// Tells one reader what it does not have.
-    fn serve(
-        &self,
-        reader: &Arc<Reader>,
-        set: &Arc<EndpointSet>,
-        state: &mut State,
-        again: &mut Again,
-    ) {
-        let now_ms = self.control.monotonic_ms();
+    fn serve(&self, reader: &Reader, look: &mut Look) {
+        let now_ms = look.now_ms;
         if reader.peer.closed_now().is_some() {
             reader.leave(now_ms);
         }
         match reader.standing(now_ms, RETURN_WITHIN_MS) {
             Standing::Connected => {}
-            Standing::Away { until_ms } => return again.at(until_ms),
+            Standing::Away { until_ms } => return look.again_at(until_ms),
             Standing::Over => return self.control.readers.take(reader),
         }
-        let Some(parts) = reader.missing(set) else {
-            return;
-        };
-        for part in parts {
-            state.pushes += 1;
-            match reader
-                .peer
-                .push(reader.number(), &EndpointsPush { change: part })
-            {
-                Ok(()) => {}
-                Err(SendError::SlowPeer { .. }) => {
-                    reader.interrupted();
-                    return again.at(now_ms + SLOW_PAUSE_MS);
-                }
-                Err(SendError::Ended { .. } | SendError::Encode(_)) => {
-                    reader.leave(now_ms);
-                    return again.at(now_ms);
+        let mut sent = 0;
+        let mut failed = None;
+        for change in look.missing(reader) {
+            let change = change.clone();
+            match reader.peer.push(reader.number(), &EndpointsPush { change }) {
+                Ok(()) => sent += 1,
+                Err(error) => {
+                    failed = Some(error);
+                    break;
                 }
             }
         }
-        reader.pushed(set);
+        look.pushes += sent;
+        match failed {
+            None if sent > 0 => reader.pushed(&look.set),
+            None => {}
+            Some(SendError::SlowPeer { .. }) => {
+                // A part of it may be there: the next one is sent in full.
+                if sent > 0 {
+                    reader.interrupted();
+                }
+                look.again_at(now_ms + SLOW_PAUSE_MS);
+            }
+            Some(SendError::Ended { .. } | SendError::Encode(_)) => {
+                reader.leave(now_ms);
+                look.again_at(now_ms);
+            }
+        }
     }
 
     /// Commits that replicas are drained where every reader has said so.
@@ -196,7 +226,7 @@ impl Endpoints {
         &self,
         view: &LedgerView,
         state: &mut State,
-        again: &mut Again,
+        look: &mut Look,
     ) -> Result<(), Crash> {
         let readers = self.control.readers.of(self.service);
         let Some(service) = view.service(self.service) else {
@@ -212,7 +242,7 @@ impl Endpoints {
         let (created, begun) = (service.created, self.control.anchor.wall);
         let settled_ms = started_ms + RETURN_WITHIN_MS;
         if created < begun && self.control.monotonic_ms() < settled_ms {
-            again.at(settled_ms);
+            look.again_at(settled_ms);
             return Ok(());
         }
         let facts: Vec<JobFact> = over;

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use xce_link::hello::VERSIONS;
 use xce_link::{Caller, Dialer, Frame, Hello, HelloAnswer, Identity, Opening, PeerKind, Settings};
 use xce_model::spec::{PortSpec, Probe, ProbeAction, ServiceSpec};
@@ -108,7 +109,7 @@ async fn measure(
     let cpu_after = cpu::of_process(cluster.controller_pid())?.0;
     drop(running);
     finish(cluster);
-    Ok(json!({
+    let result = json!({
         "replicas": replicas,
         "readers": readers,
         "all_ready_ms": all_ready_ms,
@@ -116,7 +117,9 @@ async fn measure(
         "rounds": rounds,
         "controller_cpu_us_a_change": (cpu_after - cpu_before) * 1_000 / (2 * rounds as u64),
         "sync_us": syncs,
-    }))
+    });
+    eprintln!("endpoints: {result}");
+    Ok(result)
 }
 
 fn finish(mut cluster: Cluster) {
@@ -261,7 +264,11 @@ async fn follow(_open: Caller, mut pushes: mpsc::Receiver<Frame>, sights: mpsc::
 }
 
 /// Answers the probes of all replicas.
-struct Answers(Arc<State>);
+struct Answers {
+    state: Arc<State>,
+    /// Ends with this value.
+    _listening: JoinSet<()>,
+}
 
 struct State {
     /// The port that fails; 0 for none.
@@ -270,36 +277,49 @@ struct State {
     stamped: Mutex<Option<(u16, oneshot::Sender<Instant>)>>,
 }
 
+impl State {
+    /// Where the moment of a success of this port goes, where one is waited for.
+    fn stamped_for(&self, port: u16) -> Option<oneshot::Sender<Instant>> {
+        let mut stamped = lock(&self.stamped);
+        let waited = stamped.take_if(|(wanted, _)| *wanted == port);
+        waited.map(|(_, sender)| sender)
+    }
+}
+
 impl Answers {
     async fn start() -> Result<Self, Fault> {
         let state = Arc::new(State {
             failing: AtomicU16::new(0),
             stamped: Mutex::default(),
         });
+        let mut listening = JoinSet::new();
         for port in PORT_FIRST..PORT_FIRST + PORTS {
             let listener = TcpListener::bind(("127.0.0.1", port)).await?;
             let state = Arc::clone(&state);
-            tokio::spawn(async move {
+            listening.spawn(async move {
                 while let Ok((stream, _)) = listener.accept().await {
                     // A probe that gives up is tried again.
                     drop(answer(&state, port, stream).await);
                 }
             });
         }
-        Ok(Self(state))
+        Ok(Self {
+            state,
+            _listening: listening,
+        })
     }
 
     /// Has the probes of one replica fail from now on.
     fn fail(&self, port: u16) {
-        self.0.failing.store(port, Ordering::Release);
+        self.state.failing.store(port, Ordering::Release);
     }
 
     /// Lets the probes of that replica succeed; gives the moment of the first success.
     async fn recover(&self) -> Result<Instant, Fault> {
         let (sender, good) = oneshot::channel();
-        let port = self.0.failing.load(Ordering::Acquire);
-        *lock(&self.0.stamped) = Some((port, sender));
-        self.0.failing.store(0, Ordering::Release);
+        let port = self.state.failing.load(Ordering::Acquire);
+        *lock(&self.state.stamped) = Some((port, sender));
+        self.state.failing.store(0, Ordering::Release);
         let at = tokio::time::timeout(WITHIN, good).await;
         Ok(at.map_err(|_| "no probe came")??)
     }
@@ -315,13 +335,10 @@ async fn answer(state: &State, port: u16, mut stream: TcpStream) -> std::io::Res
     if state.failing.load(Ordering::Acquire) == port {
         return write(&mut stream, "503 Service Unavailable").await;
     }
-    let mut stamped = lock(&state.stamped);
-    let mine = stamped.as_ref().is_some_and(|(wanted, _)| *wanted == port);
-    let sender = mine.then(|| stamped.take()).flatten();
-    drop(stamped);
+    let stamped = state.stamped_for(port);
     // Stamped before it is on its way, so that nothing of it is left out.
     let at = Instant::now();
-    if let Some((_, sender)) = sender {
+    if let Some(sender) = stamped {
         // Whoever waited may have given up.
         let _ = sender.send(at);
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xce_link::Peer;
 use xce_model::{Lsn, ServiceId, SessionId};
-use xce_service::view::{EndpointSet, EndpointsChange};
+use xce_service::view::EndpointSet;
 use xce_session::endpoints_wire::ReaderView;
 
 use super::drain::Uses;
@@ -110,13 +110,9 @@ impl Reader {
         self.key.1
     }
 
-    /// What it was not sent yet of a set; nothing when it has it.
-    pub fn missing(&self, set: &EndpointSet) -> Option<Vec<EndpointsChange>> {
-        let progress = self.progress();
-        match &progress.sent {
-            Some(sent) if sent.generation == set.generation => None,
-            sent => Some(set.since(sent.as_deref())),
-        }
+    /// The set that it has, where it has any.
+    pub fn has(&self) -> Option<Arc<EndpointSet>> {
+        self.progress().sent.clone()
     }
 
     /// Notes that it was sent a whole set.
