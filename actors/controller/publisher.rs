@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use xce_ledger::{Key as LedgerKey, View};
@@ -23,6 +24,8 @@ pub struct Touched {
     /// Of the present reign, or of the last one.
     publisher: Mutex<Option<Address<Message>>>,
     lsn: watch::Sender<Lsn>,
+    /// When the last change was published here.
+    heard: Mutex<Instant>,
 }
 
 impl Touched {
@@ -33,6 +36,7 @@ impl Touched {
             keys: Mutex::default(),
             publisher: Mutex::default(),
             lsn,
+            heard: Mutex::new(Instant::now()),
         };
         (Arc::new(touched), published)
     }
@@ -55,7 +59,14 @@ impl Touched {
             }
         }
         drop(publisher);
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.lsn.send_replace(view.lsn());
+    }
+
+    /// How long ago the last change was published here, by this machine's monotonic clock.
+    pub fn heard_ago(&self) -> Duration {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.elapsed()
     }
 
     /// Tells this publisher from now on; one of an earlier reign hears nothing more.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use xce_ledger::{Anchor, ClockFact, Group, Ledger, Reader};
 use xce_link::CloseCode;
-use xce_model::Lsn;
+use xce_model::{Lsn, Millis};
 use xce_runtime::{Limits, Node, Policy, RealClock, Root, Shards};
 use xce_wal::{PersistError, Role, Wal};
 
@@ -89,10 +89,21 @@ enum End {
 /// the text says why.
 pub async fn rule(house: Arc<House>, mut closing: watch::Receiver<bool>) -> String {
     let mut role = house.wal.role();
+    let mut has_followed = false;
     loop {
-        let term = role.borrow_and_update().primary_term();
+        let term = {
+            let role = role.borrow_and_update();
+            has_followed |= matches!(
+                *role,
+                Role::Standby {
+                    leader: Some(_),
+                    ..
+                }
+            );
+            role.primary_term()
+        };
         if let Some(term) = term {
-            match Reign::begin(&house, term).await {
+            match Reign::begin(&house, term, has_followed).await {
                 Ok(reign) => {
                     tracing::info!(
                         term,
@@ -141,9 +152,9 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 impl Reign {
-    async fn begin(house: &House, term: u64) -> Result<Self, StartError> {
+    async fn begin(house: &House, term: u64, has_followed: bool) -> Result<Self, StartError> {
         let node = Node::new(Arc::new(RealClock), entropy()?);
-        let anchor = anchor(&node, &house.wal, &house.reader, &house.boot_id).await?;
+        let anchor = anchor(&node, house, has_followed).await?;
         let root = Root::start(&node, Limits::ROOT).await?;
         let control = control(&root, house, node, anchor, term)?;
         start_actors(&root, &control, &house.touched)?;
@@ -189,21 +200,29 @@ impl Reign {
 }
 
 /// Ties cluster time to this machine's clocks, by a committed fact.
-async fn anchor(
-    node: &Node,
-    wal: &Wal<Ledger>,
-    reader: &Reader,
-    boot_id: &str,
-) -> Result<Anchor, StartError> {
-    let here = here(node, boot_id);
-    let at = reader.view().clock().resume(&here);
+///
+/// One that followed another primary goes on from what it heard of that, so that no two machines'
+/// clocks are ever compared.
+async fn anchor(node: &Node, house: &House, has_followed: bool) -> Result<Anchor, StartError> {
+    let here = here(node, &house.boot_id);
+    let view = house.reader.view();
+    let at = if has_followed {
+        let ago = house.touched.heard_ago().as_millis();
+        view.clock()
+            .last
+            .after(Millis(u64::try_from(ago).unwrap_or(0)))
+    } else {
+        view.clock().resume(&here)
+    };
     let fact = ClockFact::Anchored {
         boot_id: here.boot_id.clone(),
         boot_ms: here.boot_ms,
         wall: here.wall,
     };
     let group = Group::new(at, here.wall, "start").with(fact);
-    wal.persist(group.encode())
+    house
+        .wal
+        .persist(group.encode())
         .await
         .map_err(StartError::FirstWrite)?;
     Ok(Anchor {

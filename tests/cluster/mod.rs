@@ -23,6 +23,7 @@ mod refusals;
 mod replay;
 mod restarts;
 mod rollouts;
+mod three;
 mod workers;
 
 use std::fs;
