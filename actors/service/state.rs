@@ -418,8 +418,12 @@ impl ServiceRecord {
         let current = self.current_root();
         while self.versions.len() > limit {
             let last = self.versions.len() - 1;
+            // Replicas keep the number of the version that they were submitted as: one that another
+            // of its making stands for is needed as long as that one wants any.
             let idle = self.versions[..last].iter().position(|record| {
-                record.want == 0 && record.root != current && Some(record.number) != completed
+                self.want(record.root) == 0
+                    && record.root != current
+                    && Some(record.number) != completed
             });
             match idle {
                 Some(place) => drop(self.versions.remove(place)),

@@ -382,3 +382,25 @@ fn restart_makes_all_replicas_anew_and_settings_restart_nothing() {
     });
     assert_eq!(made, 1);
 }
+
+/// Replicas keep the number of the version that they were submitted as. Where a copy stands for that
+/// version the history must not forget it, however short it is, or its replicas would be nobody's.
+#[test]
+fn a_short_history_forgets_no_version_that_has_replicas() {
+    for limit in 1..=3 {
+        let mut world = World::new(3);
+        let mut spec = web(6, 1, 1);
+        spec.settings.rollout.history_limit = limit;
+        let id = world.complete(spec);
+        world.behave("v2", Behaviour::never_ready());
+        world.update(id, "v2");
+        world.run_for(10_000);
+        world.must(id, Command::Rollback { to: Some(1) });
+        steady(&mut world, id, 60_000, 3, 6);
+        world.behave("v1", Behaviour::ready_after(2_000));
+        world.give(id, Command::Restart);
+        let lowest = least(&mut world, id, 60_000, |counts| counts.available());
+        assert!(lowest >= 5, "available fell to {lowest}");
+        steady(&mut world, id, 1_000, 4, 6);
+    }
+}
