@@ -1,7 +1,8 @@
 //! `services`: create, look at, scale, kill, update, delete.
 
 use clap::{Args, Subcommand};
-use xce_config::service::read_request;
+use xce_config::Faults;
+use xce_config::service::{read_request, read_service};
 use xce_model::JobId;
 use xce_model::limits::REPLICAS_MAX;
 use xce_profile::RunAs;
@@ -221,9 +222,12 @@ fn change_of(verb: ChangeVerb, global: &Global) -> Result<Change, Failure> {
     };
     Ok(match verb {
         ChangeVerb::Create(file) => {
-            let request = read_file(&file.source, global)?;
+            let (request, suspects) = read_suspecting(&file.source, global)?;
             let name = name_of(&request);
-            Change::new(AskService::Create(Box::new(request)), name, file.change)
+            Change {
+                suspects,
+                ..Change::new(AskService::Create(Box::new(request)), name, file.change)
+            }
         }
         ChangeVerb::Update(asked) => {
             let (ask, name) = asked.request(global)?;
@@ -303,6 +307,8 @@ struct Change {
     resume: bool,
     /// Whether it is only planned.
     plan: bool,
+    /// What is wrong with its file unless a profile or project gives what the file leaves out.
+    suspects: Option<Faults>,
 }
 
 impl Change {
@@ -314,6 +320,7 @@ impl Change {
             gone: false,
             resume: false,
             plan: false,
+            suspects: None,
         }
     }
 }
@@ -330,6 +337,7 @@ async fn carry_out(
         gone,
         resume,
         plan,
+        suspects,
     } = change;
     let ServiceName { project, name } = &service;
     if plan {
@@ -347,7 +355,7 @@ async fn carry_out(
         Err(failure) if failure.is_not_found() => {
             return Err(with_proposal(failure, project, name, connection).await);
         }
-        Err(failure) => return Err(failure),
+        Err(failure) => return Err(placed(failure, suspects)),
     };
     if resume {
         let operation = options.second_operation(connection)?;
@@ -402,13 +410,39 @@ pub async fn ask_of(
 /// The request that a file means. Defaults are merged by the controller, which knows the profiles.
 ///
 /// # Errors
-/// [`Failure::Usage`] where it cannot be read or has faults.
+/// When the file cannot be read or has faults.
 pub fn read_file(source: &SourceFile, global: &Global) -> Result<ServiceRequest, Failure> {
+    read_suspecting(source, global).map(|(request, _)| request)
+}
+
+/// As [`read_file`], with the faults that the file has where no profile or project mends them.
+fn read_suspecting(
+    source: &SourceFile,
+    global: &Global,
+) -> Result<(ServiceRequest, Option<Faults>), Failure> {
     let text = source.read()?;
+    let document = text.document();
     let knows_user = |name: &str| account::find(name).is_some();
-    let file = read_request(&text.document(), &knows_user)
-        .map_err(|faults| Failure::Usage(faults.to_string()))?;
-    request_of(&file, global)
+    let suspects = read_service(&document, &knows_user).err();
+    let file = match read_request(&document, &knows_user) {
+        Ok(file) => file,
+        // What is wrong for certain is among what may be.
+        Err(certain) => {
+            let faults = suspects.unwrap_or(certain);
+            return Err(Failure::Usage(faults.to_string()));
+        }
+    };
+    Ok((request_of(&file, global)?, suspects))
+}
+
+/// A refused specification with the places in its file, where those are known.
+fn placed(failure: Failure, suspects: Option<Faults>) -> Failure {
+    match (failure, suspects) {
+        (Failure::Refused(refusal), Some(faults)) if refusal.code == "bad_specification" => {
+            Failure::Usage(faults.to_string())
+        }
+        (failure, Some(_) | None) => failure,
+    }
 }
 
 /// The request that a document means; the user of a document is one of this machine.
@@ -424,5 +458,10 @@ pub fn request_of(file: &ServiceFile, global: &Global) -> Result<ServiceRequest,
     let project = global.project.as_deref().or(file.project.as_deref());
     let project = project.unwrap_or(global.project()).to_owned();
     let name = file.name.clone().unwrap_or_default();
-    Ok(ServiceRequest::of(file, &name, &project, RunAs::service(&account)))
+    Ok(ServiceRequest::of(
+        file,
+        &name,
+        &project,
+        RunAs::service(&account),
+    ))
 }
