@@ -117,7 +117,7 @@ fn a_stuck_rollout_says_why_and_is_rolled_back() {
         "cannot stop version 1: available 3 - 1 < minimum 3; waiting for job 4, pending: ";
     assert!(plan.stdout.contains(arithmetic), "{}", plan.stdout);
     assert!(
-        plan.stdout.contains("then: stuck after 5s"),
+        plan.stdout.contains("stuck after 5s"),
         "{}",
         plan.stdout
     );
