@@ -113,7 +113,7 @@ pub fn partial(root: &Section<'_>, reading: Reading<'_>) -> ServiceFile {
         profile: named("profile", "profile"),
         project: named("project", "project"),
         queue: named("queue", "queue"),
-        command: template::command(root, reading),
+        command: template::command(root, reading, ports.as_deref()),
         env: template::environment(root),
         cwd: template::directory(root),
         user: template::user(root, reading),

@@ -102,40 +102,13 @@ pub(crate) struct JobV1 {
 
 impl JobV1 {
     pub fn of(record: &JobRecord, spec_number: SpecNumber) -> Self {
+        // Each field by name: a new one does not compile until it has a place.
+        #[rustfmt::skip]
         let JobRecord {
-            id,
-            spec: _,
-            owner,
-            service,
-            state,
-            run,
-            start,
-            host,
-            ports,
-            pid,
-            ready_since,
-            running_since,
-            placed_at,
-            stop_took,
-            was_ready,
-            ready_longest,
-            probe_text,
-            unrunnable,
-            restart_wish,
-            restart_permit,
-            hanging,
-            shims_lost,
-            restarts,
-            stop,
-            exit,
-            stderr,
-            not_before,
-            avoid,
-            submitted,
-            started,
-            ended,
-            submitted_at,
-            ended_at,
+            id, spec: _, owner, service, state, run, start, host, ports, pid, ready_since,
+            running_since, placed_at, stop_took, was_ready, ready_longest, probe_text,
+            unrunnable, restart_wish, restart_permit, hanging, shims_lost, restarts, stop, exit,
+            stderr, not_before, avoid, submitted, started, ended, submitted_at, ended_at,
             changed,
         } = record.clone();
         Self {

@@ -10,5 +10,6 @@ mod groups;
 mod histories;
 mod operations;
 mod ranges;
+mod sample_rows;
 mod samples;
 mod snapshots;

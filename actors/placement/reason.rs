@@ -101,33 +101,7 @@ fn blocked_on(hosts: &[(&Slot<'_>, &Miss)]) -> String {
         return String::new();
     };
     match first {
-        Miss::Port { port, .. } => {
-            let holder = |(slot, miss): &(&Slot<'_>, &Miss)| match miss {
-                Miss::Port {
-                    port: other,
-                    holder,
-                } => {
-                    let which = if other == port {
-                        String::new()
-                    } else {
-                        format!("{other} on ")
-                    };
-                    match holder {
-                        Some(job) => format!("{which}{} (job {job})", slot.name),
-                        None => format!("{which}{} (asked for twice)", slot.name),
-                    }
-                }
-                Miss::Label { .. }
-                | Miss::Avoided
-                | Miss::Larger
-                | Miss::Spread { .. }
-                | Miss::Range
-                | Miss::Tried
-                | Miss::Cpus
-                | Miss::Memory => slot.name.to_string(),
-            };
-            format!("port {port} in use on {}", list(hosts.iter().map(holder)))
-        }
+        Miss::Port { port, .. } => in_use(*port, hosts),
         Miss::Range => {
             let range = |(slot, _): &(&Slot<'_>, &Miss)| {
                 let inventory = &slot.record.inventory;
@@ -141,21 +115,7 @@ fn blocked_on(hosts: &[(&Slot<'_>, &Miss)]) -> String {
                 list(hosts.iter().map(range))
             )
         }
-        Miss::Spread { limit, .. } => {
-            let there = |(slot, miss): &(&Slot<'_>, &Miss)| match miss {
-                Miss::Spread { there, .. } => format!("{} has {there}", slot.name),
-                Miss::Label { .. }
-                | Miss::Avoided
-                | Miss::Larger
-                | Miss::Port { .. }
-                | Miss::Range
-                | Miss::Tried
-                | Miss::Cpus
-                | Miss::Memory => slot.name.to_string(),
-            };
-            let hosts = list(hosts.iter().map(there));
-            format!("at most {limit} replicas of its version may be on one host: {hosts}")
-        }
+        Miss::Spread { limit, .. } => spread_out(*limit, hosts),
         Miss::Avoided => {
             let hosts = list(hosts.iter().map(|(slot, _)| slot.name));
             format!("{hosts} could not start it before")
@@ -170,6 +130,46 @@ fn blocked_on(hosts: &[(&Slot<'_>, &Miss)]) -> String {
         }
         Miss::Label { .. } | Miss::Larger | Miss::Cpus | Miss::Memory => String::new(),
     }
+}
+
+/// Whether a port that is asked for is held, and by whom, on each host.
+fn in_use(port: u16, hosts: &[(&Slot<'_>, &Miss)]) -> String {
+    let holder = |(slot, miss): &(&Slot<'_>, &Miss)| {
+        let Miss::Port {
+            port: other,
+            holder,
+        } = miss
+        else {
+            return slot.name.to_string();
+        };
+        let which = if *other == port {
+            String::new()
+        } else {
+            format!("{other} on ")
+        };
+        match holder {
+            Some(job) => format!("{which}{} (job {job})", slot.name),
+            None => format!("{which}{} (asked for twice)", slot.name),
+        }
+    };
+    format!("port {port} in use on {}", list(hosts.iter().map(holder)))
+}
+
+/// How many replicas of the version each host has already.
+fn spread_out(limit: u32, hosts: &[(&Slot<'_>, &Miss)]) -> String {
+    let there = |(slot, miss): &(&Slot<'_>, &Miss)| match miss {
+        Miss::Spread { there, .. } => format!("{} has {there}", slot.name),
+        Miss::Label { .. }
+        | Miss::Avoided
+        | Miss::Larger
+        | Miss::Port { .. }
+        | Miss::Range
+        | Miss::Tried
+        | Miss::Cpus
+        | Miss::Memory => slot.name.to_string(),
+    };
+    let hosts = list(hosts.iter().map(there));
+    format!("at most {limit} replicas of its version may be on one host: {hosts}")
 }
 
 fn needs_room(template: &Template, room: &[(&Slot<'_>, &Miss)]) -> Reason {

@@ -40,6 +40,37 @@ pub fn command_fault(command: &[String]) -> Result<(), String> {
     }
 }
 
+/// Begins the variable of a port. Source: what the worker sets.
+const PORT_VARIABLE: &str = "XCE_PORT_";
+
+/// Checks that each `${XCE_PORT_name}` of a command names one of its ports.
+///
+/// # Errors
+/// A sentence with the first that does not, and the ports that there are.
+pub fn reference_fault(command: &[String], ports: &[&str]) -> Result<(), String> {
+    let names = command.iter().flat_map(|word| references(word));
+    let unknown = names
+        .filter_map(|name| name.strip_prefix(PORT_VARIABLE))
+        .find(|name| !ports.contains(name));
+    let Some(name) = unknown else { return Ok(()) };
+    let known = match ports {
+        [] => "there are none: give `ports`".to_owned(),
+        ports => format!("there are: {}", ports.join(", ")),
+    };
+    Err(format!(
+        "`${{{PORT_VARIABLE}{}}}` is the variable of a port that is not there ({known})",
+        shown(name)
+    ))
+}
+
+/// Names in `${NAME}`; `$${NAME}` is left as it is, so it names nothing.
+fn references(word: &str) -> impl Iterator<Item = &str> {
+    let places = word.match_indices("${").map(|(at, _)| at);
+    places
+        .filter(|at| !word[..*at].ends_with('$'))
+        .filter_map(|at| word[at + 2..].split_once('}').map(|(name, _)| name))
+}
+
 /// Checks one variable of an environment.
 ///
 /// # Errors

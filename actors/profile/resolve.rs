@@ -11,7 +11,7 @@ use xce_model::{Millis, Source};
 
 use crate::checks::{
     CRASHES_MAX, HISTORY_MAX, RESTARTS_MAX, command_fault, directory_fault, environment_fault,
-    memory_fault, shown, variable_fault,
+    memory_fault, reference_fault, shown, variable_fault,
 };
 use crate::defaults;
 use crate::document::{
@@ -182,6 +182,10 @@ fn template(
             "command",
             "it is missing: a list with the program and its arguments",
         ),
+    }
+    let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+    if purpose != Purpose::Defaults {
+        problems.check("command", reference_fault(&command, &names));
     }
     let env = file.env.clone().unwrap_or_default();
     for (name, value) in &env {

@@ -11,8 +11,8 @@ pub use version::{Backoff, FIRST_DISPATCH, LastFailure, Outcome, STEP_TIMES_MAX,
 
 use std::sync::Arc;
 
-use xce_model::spec::{JobSpec, ServiceSettings, ServiceSpec, Template};
 use xce_model::origins::stamped;
+use xce_model::spec::{JobSpec, ServiceSettings, ServiceSpec, Template};
 use xce_model::{ClusterTime, Lsn, Millis, Origin, ServiceId, Version, WallTime};
 
 use crate::facts::{ServiceFact, TargetReason, Times, VersionReason};
@@ -138,12 +138,10 @@ impl ServiceRecord {
                 reason,
                 author,
                 ..
-            } => self.add_version(
-                (*number, *reason, author),
-                (queue, template, origins),
-                now,
-                wall,
-            ),
+            } => {
+                let making = (&**queue, &**template, &**origins);
+                self.add_version((*number, *reason, author), making, now, wall);
+            }
             ServiceFact::SettingsChanged {
                 settings,
                 origins,
@@ -153,11 +151,16 @@ impl ServiceRecord {
             ServiceFact::Targeted {
                 version, want, why, ..
             } => self.target(*version, *want, *why),
-            ServiceFact::VersionFailed {
-                version, failure, ..
-            } => {
-                self.accounted = self.accounted.max(failure.seen);
-                self.with_version(*version, |record| record.fail(failure));
+            ServiceFact::VersionFailed { version, .. }
+            | ServiceFact::RetryBegan { version, .. }
+            | ServiceFact::BackoffReset { version, .. }
+            | ServiceFact::VersionProved { version, .. }
+            | ServiceFact::DispatchLimited { version, .. }
+            | ServiceFact::VersionTimed { version, .. } => {
+                if let ServiceFact::VersionFailed { failure, .. } = fact {
+                    self.accounted = self.accounted.max(failure.seen);
+                }
+                self.with_version(*version, |record| record.apply(fact, now));
             }
             ServiceFact::ReplicasLost {
                 version,
@@ -168,21 +171,6 @@ impl ServiceRecord {
             ServiceFact::ReplicasKilled { seen, .. } => {
                 self.accounted = self.accounted.max(*seen);
             }
-            ServiceFact::RetryBegan { version, .. } => {
-                self.with_version(*version, VersionRecord::retry);
-            }
-            ServiceFact::BackoffReset { version, .. } => {
-                self.with_version(*version, |record| record.backoff = Backoff::default());
-            }
-            ServiceFact::VersionProved { version, .. } => {
-                self.with_version(*version, VersionRecord::prove);
-            }
-            ServiceFact::DispatchLimited { version, limit, .. } => {
-                self.with_version(*version, |record| {
-                    record.dispatch_limit = *limit;
-                    record.limit_since = now;
-                });
-            }
             ServiceFact::FellShort { .. } => self.short_since = Some(now),
             ServiceFact::BecameFull { .. } => self.short_since = None,
             ServiceFact::RolloutProgressed { .. }
@@ -191,9 +179,6 @@ impl ServiceRecord {
             | ServiceFact::RolloutPaused { .. }
             | ServiceFact::RolloutResumed { .. } => self.apply_rollout(fact, now),
             ServiceFact::DeletionRequested { .. } => self.deleting_since = Some(now),
-            ServiceFact::VersionTimed { version, times, .. } => {
-                self.with_version(*version, |record| record.times = *times);
-            }
         }
     }
 

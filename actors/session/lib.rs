@@ -8,6 +8,7 @@ pub mod history;
 pub mod journal_wire;
 pub mod kinds;
 pub mod member_wire;
+pub mod operator_wire;
 pub mod peer_wire;
 pub mod plan;
 pub mod policy_wire;

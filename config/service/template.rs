@@ -6,8 +6,8 @@ use xce_model::limits::{PORTS_MAX, check_name};
 use xce_model::spec::RestartMode;
 use xce_model::{Bytes, Millis};
 use xce_profile::checks::{
-    RESTARTS_MAX, command_fault, directory_fault, environment_fault, memory_fault, shown,
-    variable_fault,
+    RESTARTS_MAX, command_fault, directory_fault, environment_fault, memory_fault, reference_fault,
+    shown, variable_fault,
 };
 use xce_profile::document::{PortFile, ResourcesFile, RestartFile, SignalName, StopFile};
 
@@ -26,14 +26,27 @@ pub(super) fn user(root: &Section<'_>, reading: Reading<'_>) -> Option<String> {
     Some(name)
 }
 
-pub(super) fn command(root: &Section<'_>, reading: Reading<'_>) -> Option<Vec<String>> {
+pub(super) fn command(
+    root: &Section<'_>,
+    reading: Reading<'_>,
+    ports: Option<&[PortFile]>,
+) -> Option<Vec<String>> {
     let Some(field) = root.field("command") else {
         if reading.whole {
             root.fault("`command` is missing: a list with the program and its arguments");
         }
         return None;
     };
-    checked_command(&field)
+    let command = checked_command(&field)?;
+    // Ports that the text does not give may come from a profile.
+    if reading.whole || ports.is_some() {
+        let ports = ports.unwrap_or_default().iter();
+        let names: Vec<&str> = ports.map(|port| port.name.as_str()).collect();
+        if let Err(sentence) = reference_fault(&command, &names) {
+            field.fault(sentence);
+        }
+    }
+    Some(command)
 }
 
 /// A program and its arguments.

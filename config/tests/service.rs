@@ -9,18 +9,27 @@ use crate::document::Document;
 use crate::service::{doubts, read_request};
 use crate::syntax::Format;
 
+fn durations() -> Vec<Value> {
+    vec![
+        json!("0s"),
+        json!("1s"),
+        json!("1m 30s"),
+        json!("0"),
+        json!(0),
+    ]
+}
+
+fn long() -> Vec<Value> {
+    vec![json!("2m"), json!("1h"), json!("3d")]
+}
+
 /// Values that a leaf may have in a file that names a profile.
 fn leaves() -> Vec<(&'static str, Vec<Value>)> {
-    let durations = || {
-        vec![
-            json!("0s"),
-            json!("1s"),
-            json!("1m 30s"),
-            json!("0"),
-            json!(0),
-        ]
-    };
-    let long = || vec![json!("2m"), json!("1h"), json!("3d")];
+    [what_runs(), settings(), probes()].concat()
+}
+
+/// Values of the template, but for its probes.
+fn what_runs() -> Vec<(&'static str, Vec<Value>)> {
     vec![
         ("replicas", vec![json!(0), json!(7), json!(100_000)]),
         ("project", vec![json!("shop"), json!("a.b_c-9")]),
@@ -75,6 +84,12 @@ fn leaves() -> Vec<(&'static str, Vec<Value>)> {
             ],
         ),
         ("stop.grace", durations()),
+    ]
+}
+
+/// Values of settings that make no version.
+fn settings() -> Vec<(&'static str, Vec<Value>)> {
+    vec![
         ("spread.max_per_host", vec![json!(1), json!(100_000)]),
         ("spread.mode", vec![json!("strict"), json!("best_effort")]),
         ("spread.label", vec![json!("zone")]),
@@ -98,6 +113,12 @@ fn leaves() -> Vec<(&'static str, Vec<Value>)> {
         ("labels.team", vec![json!("a: b"), json!("é, ")]),
         ("constraints.zone", vec![json!("a"), json!("")]),
         ("run_limit", long()),
+    ]
+}
+
+/// Values of probes.
+fn probes() -> Vec<(&'static str, Vec<Value>)> {
+    vec![
         ("probes.readiness.initial_delay", durations()),
         (
             "probes.readiness.success_threshold",

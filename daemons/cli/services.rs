@@ -266,18 +266,7 @@ fn change_of(verb: ChangeVerb, global: &Global) -> Result<Change, Failure> {
             };
             Change::new(ask, name, change)
         }
-        ChangeVerb::Rollback(asked) => {
-            let name = service(asked.name);
-            let ask = AskService::Rollback {
-                name: name.clone(),
-                to: asked.to,
-            };
-            Change {
-                plan: asked.plan.plan,
-                resume: asked.resume,
-                ..Change::new(ask, name, asked.change)
-            }
-        }
+        ChangeVerb::Rollback(asked) => rollback(asked, service),
         ChangeVerb::Delete(named) => Change {
             gone: true,
             ..simple(named, AskService::Delete)
@@ -286,6 +275,19 @@ fn change_of(verb: ChangeVerb, global: &Global) -> Result<Change, Failure> {
         ChangeVerb::Resume(named) => simple(named, AskService::Resume),
         ChangeVerb::Restart(named) => simple(named, AskService::Restart),
     })
+}
+
+fn rollback(asked: Rollback, service: impl Fn(String) -> ServiceName) -> Change {
+    let name = service(asked.name);
+    let ask = AskService::Rollback {
+        name: name.clone(),
+        to: asked.to,
+    };
+    Change {
+        plan: asked.plan.plan,
+        resume: asked.resume,
+        ..Change::new(ask, name, asked.change)
+    }
 }
 
 /// The service that a request is about.

@@ -24,6 +24,9 @@ pub const ALONE: [(&str, &str); 4] = [
 /// The file with all unsafe code.
 const UNSAFE: &str = "actors/replica/shim/child.rs";
 
+/// A network whose delays are what is tested.
+const SWITCH: &str = "actors/wal/tests/cluster.rs";
+
 /// The file that may pause in tests.
 const PAUSES: &str = "tests/harness/patience.rs";
 
@@ -219,6 +222,7 @@ pub fn sleeping(sources: &Sources) -> Vec<Finding> {
     let mut findings = Vec::new();
     let is_concerned = |file: &&Source| {
         file.path != PAUSES
+            && file.path != SWITCH
             && !file.path.starts_with("tests/tidy/")
             && !file.path.starts_with("tests/chaos/")
             && !file.path.starts_with("tests/bench/")

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use xce_model::{ClusterTime, WallTime};
 
-use super::{events, samples};
+use super::{events, sample_rows, samples};
 use crate::encode::{
     CLOCK_FACT, EVENT, HEAD, HOST_FACT, JOB_FACT, MEMBER_FACT, POLICY_FACT, SERVICE_FACT,
     SESSION_FACT,
@@ -32,16 +32,16 @@ fn layouts_are_pinned() {
         (CLOCK_FACT, layout(&samples::clock_facts())),
         (POLICY_FACT, layout(&samples::policy_facts())),
         (MEMBER_FACT, layout(&samples::member_facts())),
-        (META, layout(&samples::meta())),
-        (SPEC, layout(&samples::spec_row())),
-        (SERVICE, layout(&samples::service_row())),
-        (JOB, layout(&samples::job_row())),
-        (ARRAY, layout(&samples::array_row())),
-        (HOST, layout(&samples::host_row())),
-        (SESSION, layout(&samples::session_row())),
+        (META, layout(&sample_rows::meta())),
+        (SPEC, layout(&sample_rows::spec_row())),
+        (SERVICE, layout(&sample_rows::service_row())),
+        (JOB, layout(&sample_rows::job_row())),
+        (ARRAY, layout(&sample_rows::array_row())),
+        (HOST, layout(&sample_rows::host_row())),
+        (SESSION, layout(&sample_rows::session_row())),
         (POLICY, layout(&samples::policy_row())),
-        (OPERATION, layout(&samples::operation_row())),
-        (TOMBSTONES, layout(&samples::tombstones_row())),
+        (OPERATION, layout(&sample_rows::operation_row())),
+        (TOMBSTONES, layout(&sample_rows::tombstones_row())),
     ];
     let mut wrong = String::new();
     for (shape, layout) in found {

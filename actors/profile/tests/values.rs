@@ -71,3 +71,20 @@ fn the_schema_describes_every_field() {
     }
     assert_eq!(schema["additionalProperties"], json!(false));
 }
+
+#[test]
+fn a_command_names_only_ports_that_are_there() {
+    let words = |text: &str| vec!["sh".to_owned(), text.to_owned()];
+    for (text, ports, good) in [
+        ("${XCE_PORT_http}", &["http"][..], true),
+        ("-p ${XCE_PORT_a-b} ${HOME}", &["a-b"], true),
+        ("$${XCE_PORT_no} ${XCE_JOB} ${", &[], true),
+        ("${XCE_PORT_htp}", &["http"], false),
+        ("${XCE_PORT_http}", &[], false),
+    ] {
+        let fault = crate::checks::reference_fault(&words(text), ports);
+        assert_eq!(fault.is_ok(), good, "{text}: {fault:?}");
+    }
+    let fault = crate::checks::reference_fault(&words("${XCE_PORT_htp}"), &["http", "admin"]);
+    assert!(fault.is_err_and(|text| text.contains("htp") && text.contains("http, admin")));
+}

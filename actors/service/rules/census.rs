@@ -314,10 +314,12 @@ impl<'a> Lives<'a> {
             all_up: false,
         };
         if let Replicas::Kept(roster) = situation.replicas {
+            lives.all_up = true;
             for host in roster.hosts() {
-                lives.known.insert(host, (situation.life)(host));
+                let life = (situation.life)(host);
+                lives.all_up &= life == Some(HostLife::Up);
+                lives.known.insert(host, life);
             }
-            lives.all_up = lives.known.values().all(|life| *life == Some(HostLife::Up));
         }
         lives
     }

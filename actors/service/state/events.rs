@@ -84,6 +84,24 @@ pub(super) fn describe(fact: &ServiceFact) -> Option<(&'static str, String)> {
         ServiceFact::BecameFull { .. } => {
             Some(("full", "all desired replicas are available".to_owned()))
         }
+        ServiceFact::RolloutCompleted { .. }
+        | ServiceFact::RolloutStuck { .. }
+        | ServiceFact::RolloutPaused { .. }
+        | ServiceFact::RolloutResumed { .. }
+        | ServiceFact::RolloutProgressed { .. } => rollout_text(fact),
+        ServiceFact::DeletionRequested { author, .. } => {
+            Some(("deleting", format!("deletion asked for by {author}")))
+        }
+        ServiceFact::RetryBegan { .. }
+        | ServiceFact::DispatchLimited { .. }
+        | ServiceFact::Deleted { .. }
+        | ServiceFact::VersionTimed { .. } => None,
+    }
+}
+
+/// What became of a rollout; its progress is no news.
+fn rollout_text(fact: &ServiceFact) -> Option<(&'static str, String)> {
+    match fact {
         ServiceFact::RolloutCompleted {
             version, untested, ..
         } => {
@@ -102,12 +120,23 @@ pub(super) fn describe(fact: &ServiceFact) -> Option<(&'static str, String)> {
         ServiceFact::RolloutResumed { author, .. } => {
             Some(("resumed", format!("resumed by {author}")))
         }
-        ServiceFact::DeletionRequested { author, .. } => {
-            Some(("deleting", format!("deletion asked for by {author}")))
-        }
-        ServiceFact::RetryBegan { .. }
+        ServiceFact::Created { .. }
+        | ServiceFact::Scaled { .. }
+        | ServiceFact::Versioned { .. }
+        | ServiceFact::SettingsChanged { .. }
+        | ServiceFact::Targeted { .. }
+        | ServiceFact::VersionFailed { .. }
+        | ServiceFact::ReplicasLost { .. }
+        | ServiceFact::KillRequested { .. }
+        | ServiceFact::ReplicasKilled { .. }
+        | ServiceFact::RetryBegan { .. }
+        | ServiceFact::BackoffReset { .. }
+        | ServiceFact::VersionProved { .. }
         | ServiceFact::DispatchLimited { .. }
+        | ServiceFact::FellShort { .. }
+        | ServiceFact::BecameFull { .. }
         | ServiceFact::RolloutProgressed { .. }
+        | ServiceFact::DeletionRequested { .. }
         | ServiceFact::Deleted { .. }
         | ServiceFact::VersionTimed { .. } => None,
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xce_model::spec::JobSpec;
 use xce_model::{ClusterTime, Exit, JobId, Origin, Version, WallTime};
 
-use crate::facts::{Failure, Times, VersionReason};
+use crate::facts::{Failure, ServiceFact, Times, VersionReason};
 
 /// What became of a version.
 #[derive(
@@ -144,6 +144,38 @@ pub const STEP_TIMES_MAX: usize = 100;
 pub const FIRST_DISPATCH: u32 = 1;
 
 impl VersionRecord {
+    /// Applies a fact of this version; others change nothing here.
+    pub(super) fn apply(&mut self, fact: &ServiceFact, now: ClusterTime) {
+        match fact {
+            ServiceFact::VersionFailed { failure, .. } => self.fail(failure),
+            ServiceFact::RetryBegan { .. } => self.retry(),
+            ServiceFact::BackoffReset { .. } => self.backoff = Backoff::default(),
+            ServiceFact::VersionProved { .. } => self.prove(),
+            ServiceFact::DispatchLimited { limit, .. } => {
+                self.dispatch_limit = *limit;
+                self.limit_since = now;
+            }
+            ServiceFact::VersionTimed { times, .. } => self.times = *times,
+            ServiceFact::Created { .. }
+            | ServiceFact::Scaled { .. }
+            | ServiceFact::Versioned { .. }
+            | ServiceFact::SettingsChanged { .. }
+            | ServiceFact::Targeted { .. }
+            | ServiceFact::ReplicasLost { .. }
+            | ServiceFact::KillRequested { .. }
+            | ServiceFact::ReplicasKilled { .. }
+            | ServiceFact::FellShort { .. }
+            | ServiceFact::BecameFull { .. }
+            | ServiceFact::RolloutProgressed { .. }
+            | ServiceFact::RolloutCompleted { .. }
+            | ServiceFact::RolloutStuck { .. }
+            | ServiceFact::RolloutPaused { .. }
+            | ServiceFact::RolloutResumed { .. }
+            | ServiceFact::DeletionRequested { .. }
+            | ServiceFact::Deleted { .. } => {}
+        }
+    }
+
     /// Most replicas that may be dispatched now; none when there is no limit. Zero while a version
     /// that never worked waits for its next try.
     pub fn dispatch_limit_now(&self) -> Option<u32> {

@@ -82,90 +82,92 @@ fn victim(replicas: &[Ready]) -> usize {
         .expect("one of them")
 }
 
+/// Replicas, and which of them goes first.
+const READY: [(&str, &[Ready], usize); 10] = [
+    (
+        "V7.6: not yet available before available",
+        &[Ready("a", 999, 0), Ready("b", MONTH, 0)],
+        0,
+    ),
+    (
+        "V7.7: two on a host before one, whatever is newest",
+        &[
+            Ready("a", 5_000, 0),
+            Ready("a", 5_000, 0),
+            Ready("b", 5_000, 0),
+        ],
+        1,
+    ),
+    (
+        "V7.8: ready now before ready long ago",
+        &[Ready("a", 5_000, 0), Ready("b", MONTH, 0)],
+        0,
+    ),
+    (
+        "V7.9: of two on a host, the one that is ready now",
+        &[
+            Ready("a", 5_000, 0),
+            Ready("a", MONTH, 0),
+            Ready("b", MONTH, 0),
+        ],
+        0,
+    ),
+    (
+        "V7.9: two on a host before one that is ready now",
+        &[
+            Ready("a", MONTH, 0),
+            Ready("a", MONTH, 0),
+            Ready("b", 5_000, 0),
+        ],
+        1,
+    ),
+    (
+        // By restarts the first would go; the design has no such order: of equals the newest.
+        "V7.10: restarts do not count, the newest goes",
+        &[Ready("a", MONTH, 9_001), Ready("b", MONTH, 0)],
+        1,
+    ),
+    (
+        "not yet available before two on a host",
+        &[
+            Ready("a", MONTH, 0),
+            Ready("a", MONTH, 0),
+            Ready("b", 999, 0),
+        ],
+        2,
+    ),
+    (
+        "three on a host before two",
+        &[
+            Ready("a", MONTH, 0),
+            Ready("a", MONTH, 0),
+            Ready("b", MONTH, 0),
+            Ready("b", MONTH, 0),
+            Ready("b", MONTH, 0),
+            Ready("a", MONTH, 0),
+            Ready("a", MONTH, 0),
+        ],
+        6,
+    ),
+    (
+        "V7.11: two on a host before one that was restarted often",
+        &[
+            Ready("a", 5_000, 0),
+            Ready("a", 5_000, 0),
+            Ready("b", 5_000, 9_001),
+        ],
+        1,
+    ),
+    (
+        "V7.12: of equals the newest",
+        &[Ready("a", 5_000, 0), Ready("b", 5_000, 0)],
+        1,
+    ),
+];
+
 #[test]
 fn v7_of_those_that_are_ready() {
-    let rows: [(&str, &[Ready], usize); 10] = [
-        (
-            "V7.6: not yet available before available",
-            &[Ready("a", 999, 0), Ready("b", MONTH, 0)],
-            0,
-        ),
-        (
-            "V7.7: two on a host before one, whatever is newest",
-            &[
-                Ready("a", 5_000, 0),
-                Ready("a", 5_000, 0),
-                Ready("b", 5_000, 0),
-            ],
-            1,
-        ),
-        (
-            "V7.8: ready now before ready long ago",
-            &[Ready("a", 5_000, 0), Ready("b", MONTH, 0)],
-            0,
-        ),
-        (
-            "V7.9: of two on a host, the one that is ready now",
-            &[
-                Ready("a", 5_000, 0),
-                Ready("a", MONTH, 0),
-                Ready("b", MONTH, 0),
-            ],
-            0,
-        ),
-        (
-            "V7.9: two on a host before one that is ready now",
-            &[
-                Ready("a", MONTH, 0),
-                Ready("a", MONTH, 0),
-                Ready("b", 5_000, 0),
-            ],
-            1,
-        ),
-        (
-            // By restarts the first would go; the design has no such order: of equals the newest.
-            "V7.10: restarts do not count, the newest goes",
-            &[Ready("a", MONTH, 9_001), Ready("b", MONTH, 0)],
-            1,
-        ),
-        (
-            "not yet available before two on a host",
-            &[
-                Ready("a", MONTH, 0),
-                Ready("a", MONTH, 0),
-                Ready("b", 999, 0),
-            ],
-            2,
-        ),
-        (
-            "three on a host before two",
-            &[
-                Ready("a", MONTH, 0),
-                Ready("a", MONTH, 0),
-                Ready("b", MONTH, 0),
-                Ready("b", MONTH, 0),
-                Ready("b", MONTH, 0),
-                Ready("a", MONTH, 0),
-                Ready("a", MONTH, 0),
-            ],
-            6,
-        ),
-        (
-            "V7.11: two on a host before one that was restarted often",
-            &[
-                Ready("a", 5_000, 0),
-                Ready("a", 5_000, 0),
-                Ready("b", 5_000, 9_001),
-            ],
-            1,
-        ),
-        (
-            "V7.12: of equals the newest",
-            &[Ready("a", 5_000, 0), Ready("b", 5_000, 0)],
-            1,
-        ),
-    ];
-    for (id, replicas, expected) in rows {
+    for (id, replicas, expected) in READY {
         assert_eq!(victim(replicas), expected, "{id}");
     }
 }
