@@ -116,11 +116,7 @@ fn a_stuck_rollout_says_why_and_is_rolled_back() {
     let arithmetic =
         "cannot stop version 1: available 3 - 1 < minimum 3; waiting for job 4, pending: ";
     assert!(plan.stdout.contains(arithmetic), "{}", plan.stdout);
-    assert!(
-        plan.stdout.contains("stuck after 5s"),
-        "{}",
-        plan.stdout
-    );
+    assert!(plan.stdout.contains("stuck after 5s"), "{}", plan.stdout);
 
     let text = cli.good(&["services", "update", word(&file)]);
     assert!(text.contains("version 2 is rolling out"), "{text}");
