@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use futures::future::{join, join_all};
-use xce_host::HostFact;
 use xce_deciding::{blame, schedule};
+use xce_host::HostFact;
 use xce_ledger::{Fact, Group, GroupEvent, Precondition, View};
 use xce_model::{ClusterTime, JobId, Lsn};
 use xce_replica::rules::{Verdict, decide_report};
@@ -31,6 +31,9 @@ pub async fn take(host: &Host, batch: Reports, state: &mut State) -> Result<(), 
     };
     for _ in 0..DECISIONS_MAX {
         let view = host.control.view();
+        if misses(&view, &host.name, &batch) {
+            break;
+        }
         let incarnation = connection.join.inventory.incarnation;
         let now = host.control.now();
         let Some(decided) = decide(&view, &host.name, &batch, incarnation, now) else {
@@ -111,6 +114,21 @@ async fn commit(
     }
 }
 
+fn mark(record: &xce_host::HostRecord, epoch: u64) -> u64 {
+    if record.epoch == epoch {
+        record.sequence
+    } else {
+        0
+    }
+}
+
+/// Whether facts that were sent before these are not committed: they died with the mailbox of an
+/// earlier incarnation. To take these would pass over them for ever.
+pub fn misses(view: &View, host: &str, batch: &Reports) -> bool {
+    let record = view.host(host);
+    record.is_some_and(|record| batch.after > mark(record, batch.epoch))
+}
+
 /// What a batch of a worker's facts means.
 pub struct Decided {
     /// Whether a job leaves the host.
@@ -139,11 +157,7 @@ pub fn decide(
     if record.inventory.incarnation != incarnation {
         return None;
     }
-    let mark = if record.epoch == batch.epoch {
-        record.sequence
-    } else {
-        0
-    };
+    let mark = mark(record, batch.epoch);
     let mut touched: Touched = BTreeMap::new();
     let mut facts = Vec::new();
     let mut stale = 0;

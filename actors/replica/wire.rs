@@ -139,6 +139,9 @@ pub struct ReplicaOf {
 pub struct Reports {
     /// Epoch of the spool.
     pub epoch: u64,
+    /// Facts up to this number were sent before these: numbers may be left out, so that this alone
+    /// tells whether some are missing.
+    pub after: u64,
     /// Facts, sequence numbers rising.
     pub reports: Vec<Report>,
 }

@@ -303,7 +303,7 @@ impl Connection {
     /// Sends what is there and was not sent; nothing waits for more to come.
     async fn send_facts(&self, session: &mut Session) -> Result<(), Ended> {
         loop {
-            let (epoch, reports, dirty) = {
+            let (epoch, after, reports, dirty) = {
                 let mut spool = self.station.spool.lock();
                 if spool.epoch() != session.epoch {
                     tracing::warn!("the spool was behind the controller; a new epoch begins");
@@ -318,7 +318,7 @@ impl Connection {
                 } else {
                     None
                 };
-                (spool.epoch(), reports, dirty)
+                (spool.epoch(), session.cursor, reports, dirty)
             };
             let Some(last) = reports.last().map(|report| report.sequence) else {
                 return Ok(());
@@ -327,7 +327,11 @@ impl Connection {
                 let synced = tokio::task::spawn_blocking(move || file.sync_data()).await;
                 synced.unwrap_or_else(|error| Err(std::io::Error::other(error)))?;
             }
-            let message = FromWorker::Reports(Reports { epoch, reports });
+            let message = FromWorker::Reports(Reports {
+                epoch,
+                after,
+                reports,
+            });
             loop {
                 match session.peer.push(0, &message) {
                     Ok(()) => break,

@@ -351,7 +351,7 @@ impl World {
             Some(inventory) => inventory.incarnation,
             None => return,
         };
-        if tries >= DECISIONS_MAX {
+        if tries >= DECISIONS_MAX || reports::misses(&view, &name, &batch) {
             return self.close_by_controller(link);
         }
         let now = ClusterTime(self.now);

@@ -398,6 +398,7 @@ impl World {
         if daemon.cursor_epoch != epoch {
             (daemon.cursor_epoch, daemon.cursor) = (epoch, 0);
         }
+        let after = daemon.cursor;
         let reports = machine
             .disk
             .spool
@@ -406,7 +407,14 @@ impl World {
             return;
         };
         daemon.cursor = last;
-        self.send_up(link, ToController::Reports(Reports { epoch, reports }));
+        self.send_up(
+            link,
+            ToController::Reports(Reports {
+                epoch,
+                after,
+                reports,
+            }),
+        );
         self.send_soon(place);
     }
 

@@ -125,6 +125,34 @@ fn p55_partitions_end_with_the_right_count_of_the_newest_version() {
     }
 }
 
+/// Facts that die with the mailbox of a host's actor are sent again, also where later ones were on
+/// their way already.
+#[test]
+fn facts_that_die_with_an_actor_are_not_passed_over() {
+    let mut world = World::new(1);
+    let always = |template: &mut xce_model::spec::Template| {
+        template.restart.mode = xce_model::spec::RestartMode::Always;
+    };
+    let id = world.complete(web(2, 1, 0).with(always));
+    let jobs = world.jobs_of(id, 1);
+    let runs: Vec<_> = world.machines[0].alive().map(|(run, _, _)| run).collect();
+    world.machines[0].slow_ms = 2_000;
+    world.run_for(3_000);
+    world.crash_process(0, runs[0]);
+    world.run_for(500);
+    world.crash_process(0, runs[1]);
+    world.run_for(1_490);
+    // The first batch finds nobody, the second one the next incarnation.
+    world.kill_actor(&crate::controller::ActorKey::Host(0), 100);
+    world.machines[0].slow_ms = 0;
+    world.run_for(60_000);
+    for job in jobs {
+        let restarts = world.view().job(job).map(|job| job.restarts);
+        assert_eq!(restarts, Some(1), "job {job}");
+    }
+    assert_eq!(world.condition(id), Some(Condition::Steady));
+}
+
 /// A power cut begins a new epoch of the spool, in which a fact is sent again whose commit was not
 /// heard of any more: it counts once all the same.
 #[test]
