@@ -5,26 +5,37 @@ use serde_json::Value;
 use xce_tests::Cluster;
 use xce_tests::harness::processes;
 
-/// Kills something; says what.
-pub fn one(cluster: &Cluster, random: &mut Rng) -> String {
-    match random.u8(..10) {
-        0 => daemon(cluster, "the controller", |line| {
-            line.contains(" controller ")
-        }),
+/// Kills something; gives its kind, and says what.
+pub fn one(cluster: &Cluster, random: &mut Rng) -> (&'static str, String) {
+    match random.u8(..12) {
+        0 => {
+            let said = daemon(cluster, "the controller", |line| {
+                line.contains(" controller ")
+            });
+            ("kill controller", said)
+        }
         1 => {
             let name = if random.bool() {
                 "name=w1 "
             } else {
                 "name=w2 "
             };
-            daemon(cluster, name, |line| line.contains(name))
+            let said = daemon(cluster, name, |line| line.contains(name));
+            ("kill worker", said)
         }
-        2 => daemon(cluster, "all daemons", |_line| true),
-        3 | 4 => job_process(cluster, random, "a shim", |line| line.contains("xce-shim")),
-        5 | 6 => job_process(cluster, random, "a process of a job", |line| {
-            line.starts_with("sleep ")
-        }),
-        _ => actor(cluster, random),
+        2 => ("kill all daemons", daemon(cluster, "all daemons", |_| true)),
+        3 | 4 => {
+            let said = job_process(cluster, random, "a shim", |line| line.contains("xce-shim"));
+            ("kill shim", said)
+        }
+        5 | 6 => {
+            let said = job_process(cluster, random, "a process of a job", |line| {
+                line.starts_with("sleep ")
+            });
+            ("kill replica", said)
+        }
+        7..=9 => ("kill actor", actor(cluster, random)),
+        _ => ("none", "left alone".to_owned()),
     }
 }
 
