@@ -178,6 +178,7 @@ impl ServiceRecord {
             | ServiceFact::RolloutStuck { .. }
             | ServiceFact::RolloutPaused { .. }
             | ServiceFact::RolloutResumed { .. } => self.apply_rollout(fact, now),
+            ServiceFact::DeadlineExtended { left, .. } => self.extend_deadline(*left, now),
             ServiceFact::DeletionRequested { .. } => self.deleting_since = Some(now),
         }
     }
@@ -253,8 +254,20 @@ impl ServiceRecord {
             | ServiceFact::BecameFull { .. }
             | ServiceFact::DeletionRequested { .. }
             | ServiceFact::Deleted { .. }
+            | ServiceFact::DeadlineExtended { .. }
             | ServiceFact::VersionTimed { .. } => {}
         }
+    }
+
+    /// So much of the deadline is left from now.
+    fn extend_deadline(&mut self, left: Millis, now: ClusterTime) {
+        let passed = self
+            .settings
+            .rollout
+            .progress_deadline
+            .0
+            .saturating_sub(left.0);
+        self.rollout.clock_from = ClusterTime(now.0.saturating_sub(passed));
     }
 
     /// The clock of the deadline starts anew; under a pause it will, at its end.
