@@ -167,9 +167,10 @@ impl<'c> Load<'c> {
             assert!(job["state"] == "DONE" || is_killed, "{job}");
         }
         let all = self.cluster.cli().json(&["jobs", "list", "--all"]);
+        // Replicas of a service that is deleted name none any more, and are still replicas.
         let batch = all
             .as_array()
-            .map(|jobs| jobs.iter().filter(|job| job["service"].is_null()).count());
+            .map(|jobs| jobs.iter().filter(|job| job["replica"].is_null()).count());
         assert_eq!(
             batch,
             Some(self.jobs.len()),
