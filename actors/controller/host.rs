@@ -113,6 +113,10 @@ impl Entity for Host {
         if let Some(connection) = self.control.connections.get(&self.name) {
             joining::join(self, connection, &mut state).await?;
         }
+        // Told to its predecessor, and not answered.
+        if let Some(connection) = self.control.connections.waiting(&self.name) {
+            joining::join(self, connection, &mut state).await?;
+        }
         Ok(state)
     }
 

@@ -28,7 +28,13 @@ pub async fn join(
     connection: Arc<Connection>,
     state: &mut State,
 ) -> Result<(), Crash> {
-    match decide_and_commit(host, &connection, state).await {
+    let outcome = decide_and_commit(host, &connection, state).await;
+    // Whoever starts again after an unknown outcome has to try it again.
+    if !matches!(outcome, Err(CommitError::Unknown)) {
+        let connections = &host.control.connections;
+        connections.answered(&host.name, connection.session);
+    }
+    match outcome {
         Ok(()) => {}
         Err(CommitError::Unknown) => return Err(CommitError::Unknown.into()),
         Err(CommitError::Stale(text)) => {

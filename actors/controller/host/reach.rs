@@ -69,6 +69,7 @@ pub fn send_order(control: &Control, name: &str, order: Order) -> Result<(), Ref
 /// Gives a host's actor, which is started where need be, the connection of its worker.
 pub fn connect(control: &Arc<Control>, name: &str, connection: Arc<Connection>) {
     let (control, name) = (Arc::clone(control), name.to_owned());
+    control.connections.wait(&connection);
     xce_runtime::Task::spawn(async move {
         ensure(&control, &name);
         let deadline = tokio::time::Instant::now() + crate::job::COMMAND_WITHIN;
@@ -80,6 +81,8 @@ pub fn connect(control: &Arc<Control>, name: &str, connection: Arc<Connection>) 
             }
             tokio::time::sleep(crate::control::RESTART_PAUSE).await;
         }
+        let session = connection.session;
+        control.connections.answered(&name, session);
         connection
             .peer
             .close(CloseCode::Refused, "the host's actor could not be reached");
