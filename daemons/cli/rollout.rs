@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use clap::{Args, Subcommand};
 use xce_model::{Millis, Version};
 use xce_service::VersionReason;
-use xce_service::view::{Condition, ServiceView, VersionView};
+use xce_service::view::{Condition, ServiceView};
 use xce_session::wire::WatchFilter;
 
 use super::arguments::{Form, Global};
@@ -153,22 +153,20 @@ pub fn verdict(service: &ServiceView, first: Version) -> Verdict {
     if service.rollout.phase != "complete" {
         return Verdict::UnderWay;
     }
-    match rolled_back(service, first) {
-        Some(later) => Verdict::Failed(format!(
-            "{} was rolled back from version {first}: version {} is a copy of {}",
-            service.name,
-            later.number,
-            later.reason.copy_of().unwrap_or_default()
-        )),
-        None => Verdict::Complete,
-    }
+    rolled_back(service, first).map_or(Verdict::Complete, Verdict::Failed)
 }
 
-/// The version that XCE itself made in place of the one that was followed.
-fn rolled_back(service: &ServiceView, first: Version) -> Option<&VersionView> {
-    service.history.iter().find(|version| {
+/// Says which version XCE itself made in place of the one that was followed, where it did.
+pub fn rolled_back(service: &ServiceView, first: Version) -> Option<String> {
+    let later = service.history.iter().find(|version| {
         version.number > first && matches!(version.reason, VersionReason::AutomaticRollbackOf(_))
-    })
+    })?;
+    Some(format!(
+        "{} was rolled back from version {first}: version {} is a copy of {}",
+        service.name,
+        later.number,
+        later.reason.copy_of().unwrap_or_default()
+    ))
 }
 
 /// Where the status is drawn.

@@ -11,7 +11,7 @@ use super::arguments::WaitOptions;
 use super::connection::Connection;
 use super::failure::Failure;
 use super::print::talk;
-use super::{hosts, jobs, services_shown};
+use super::{hosts, jobs, rollout, services_shown};
 
 /// How far something is that is waited for.
 pub enum Progress {
@@ -76,20 +76,27 @@ fn tell(so_far: &mut String, text: String) {
 /// Waits until a service has all its replicas.
 ///
 /// # Errors
-/// As [`until`]; a crash loop and a stuck rollout end the wait.
+/// As [`until`]; a crash loop and a stuck rollout end the wait, and a version that XCE itself went
+/// back from meanwhile is no success.
 pub async fn steady(
     connection: &mut Connection,
     project: &str,
     name: &str,
     options: WaitOptions,
 ) -> Result<(), Failure> {
+    let mut first = None;
     until(
         connection,
         services_of(project),
         options,
         async |connection| {
             let service = services_shown::fetch(connection, project, name).await?;
-            Ok(progress_of_service(&service))
+            let first = *first.get_or_insert(service.version);
+            let progress = progress_of_service(&service);
+            match rollout::rolled_back(&service, first) {
+                Some(text) if matches!(progress, Progress::Reached) => Ok(Progress::Failed(text)),
+                Some(_) | None => Ok(progress),
+            }
         },
     )
     .await

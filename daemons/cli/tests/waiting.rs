@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use xce_model::{JobId, JobState, Millis, Refusal};
 use xce_replica::view::JobView;
-use xce_service::view::{Condition, ServiceView};
+use xce_service::VersionReason;
+use xce_service::state::Outcome;
+use xce_service::view::{Condition, ServiceView, VersionView};
 use xce_session::wire::{Ask, AskCluster, Changes, ClusterView, Reply};
 
 use super::fake::{Cluster, Deed, Script};
@@ -89,6 +91,29 @@ async fn a_wait_ends_when_a_push_brings_the_wanted_state() {
         .filter(|request| matches!(request.ask, Ask::Service(_)))
         .count();
     assert_eq!(shows, 3);
+}
+
+#[tokio::test]
+async fn a_version_that_was_gone_back_from_is_no_success() {
+    let mut back = steady();
+    let mut under_way = service();
+    under_way.version = back.version + 1;
+    back.version += 2;
+    back.history = vec![VersionView {
+        number: back.version,
+        reason: VersionReason::AutomaticRollbackOf(1),
+        author: String::new(),
+        time: String::new(),
+        outcome: Outcome::Completed,
+        want: 2,
+    }];
+    let states = services(&[under_way, back]);
+    let (_cluster, _running, mut connection) = connected(states).await;
+    let failure = wait::steady(&mut connection, "default", "web", WAIT)
+        .await
+        .unwrap_err();
+    assert_eq!(failure.exit_code(), 1);
+    assert!(failure.to_string().contains("was rolled back from version"));
 }
 
 #[tokio::test]
