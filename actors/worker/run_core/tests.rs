@@ -282,7 +282,7 @@ fn a_drain_ends_early_when_nobody_sends_work_any_more() {
         "without a stop it says nothing"
     );
     core.handle(Input::Stop(Cause::TermUpdate), 1);
-    assert_eq!(core.handle(Input::Drained, 7), [send.clone()]);
+    assert_eq!(core.handle(Input::Drained, 7), std::slice::from_ref(&send));
     assert_eq!(core.deadline(), Some(7 + 30_000 + KILL_BUDGET_MS));
     assert_eq!(core.handle(Input::Drained, 8), [], "it is a level");
     assert_eq!(core.handle(Input::Tick, 5_001), []);
