@@ -252,7 +252,7 @@ impl History {
             }
             _ => {
                 let Some(id) = self.service() else { return };
-                let Some((job, _)) = self.replica(id) else {
+                let Some((job, standing)) = self.replica(id) else {
                     return;
                 };
                 let cause = xce_model::Cause::TermOwner;
@@ -265,6 +265,8 @@ impl History {
                         let kill = xce_replica::rules::Command::Kill(cause);
                         self.world.command_job(job, kill);
                     }
+                    // To run again what its service stops is the operator's own doing.
+                    _ if standing == Standing::Stopping => {}
                     _ => {
                         let requeue = xce_replica::rules::Command::Requeue;
                         self.world.command_job(job, requeue);
