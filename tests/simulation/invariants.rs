@@ -233,7 +233,7 @@ impl World {
         at: ClusterTime,
     ) {
         if let ServiceFact::Created { spec, .. } = fact {
-            let id = self.log.applied().services().keys().last().copied();
+            let id = self.log.applied().services().keys().next_back().copied();
             let making = (spec.queue.clone(), spec.template.clone());
             self.checks.templates.extend(id.map(|id| ((id, 1), making)));
         } else if let ServiceFact::Versioned {
