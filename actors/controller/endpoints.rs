@@ -191,10 +191,15 @@ impl Endpoints {
             Standing::Away { until_ms } => return look.again_at(until_ms),
             Standing::Over => return self.control.readers.take(reader),
         }
+        let changes = look.missing(reader).to_vec();
+        if changes.is_empty() {
+            return;
+        }
+        // Noted first: its word that it uses the set may come before this goes on.
+        reader.pushed(&look.set);
         let mut sent = 0;
         let mut failed = None;
-        for change in look.missing(reader) {
-            let change = change.clone();
+        for change in changes {
             match reader.peer.push(reader.number(), &EndpointsPush { change }) {
                 Ok(()) => sent += 1,
                 Err(error) => {
@@ -205,13 +210,10 @@ impl Endpoints {
         }
         look.pushes += sent;
         match failed {
-            None if sent > 0 => reader.pushed(&look.set),
             None => {}
             Some(SendError::SlowPeer { .. }) => {
                 // A part of it may be there: the next one is sent in full.
-                if sent > 0 {
-                    reader.interrupted();
-                }
+                reader.interrupted();
                 look.again_at(now_ms + SLOW_PAUSE_MS);
             }
             Some(SendError::Ended { .. } | SendError::Encode(_)) => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use xce_deciding::ServiceStep;
+use xce_deciding::{ServiceStep, Times};
 use xce_ledger::{Group, Operation};
 use xce_model::{ClusterTime, Lsn, OperationId, Refusal, RefusalKind, ServiceId};
 use xce_runtime::{CallError, Context, Crash, Entity, Key, Reply, Timer, Trigger, View};
@@ -210,7 +210,7 @@ impl Service {
             Ok(ServiceStep::Decided(decided, pending)) => (decided, pending),
             Ok(ServiceStep::Nothing(effects, answer)) => {
                 take_wake(effects, wake);
-                return Ok(Step::Nothing(self.accepted(view.lsn(), answer)));
+                return self.nothing(view.lsn(), by, times, answer).await;
             }
             Err(refusal) => return Ok(Step::Refused(refusal)),
         };
@@ -226,6 +226,27 @@ impl Service {
         let (effects, answer) = pending.release(&committed.receipt);
         take_wake(effects, wake);
         Ok(Step::Committed(self.accepted(committed.answer.lsn, answer)))
+    }
+
+    /// A command that finds all as it wants it is remembered all the same: its repeat must not have an
+    /// effect when it is no longer so.
+    async fn nothing(
+        &self,
+        lsn: Lsn,
+        by: Behalf<'_>,
+        times: Times,
+        answer: Answer,
+    ) -> Result<Step, Crash> {
+        if by.operation.is_none() {
+            return Ok(Step::Nothing(self.accepted(lsn, answer)));
+        }
+        let group = Group::new(times.0, times.1, by.cause).on_behalf(by.principal, by.operation);
+        match self.control.commit(&group).await {
+            Ok(committed) => Ok(Step::Nothing(self.accepted(committed.answer.lsn, answer))),
+            Err(CommitError::Stale(_)) => Ok(Step::Stale),
+            Err(CommitError::Refused(refusal)) => Ok(Step::Refused(refusal)),
+            Err(CommitError::Unknown) => Err(CommitError::Unknown.into()),
+        }
     }
 
     fn accepted(&self, lsn: Lsn, answer: Answer) -> Accepted {

@@ -6,11 +6,11 @@ use std::iter::Peekable;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use xce_deciding::schedule::queues;
 use xce_host::HostRecord;
 use xce_host::view::{HostView, InUse};
 use xce_ledger::{ArrayRecord, View};
 use xce_model::{ClusterTime, JobId, JobState, ServiceId, WallTime};
-use xce_deciding::schedule::queues;
 use xce_placement::{Explainer, Reason};
 use xce_replica::JobRecord;
 use xce_replica::view::{ArrayView, JobView, Surroundings};

@@ -1,9 +1,11 @@
 //! What a report about a run says of the host that it ran on.
 
-use xce_host::rules::{Failed, Tried, decide_launch_failed, decide_replica_failed, decide_trial};
+use xce_host::rules::{
+    Failed, Services, Tried, decide_launch_failed, decide_replica_failed, decide_trial,
+};
 use xce_host::{HostFact, HostRecord};
 use xce_ledger::View;
-use xce_model::{ClusterTime, JobState, ServiceId};
+use xce_model::{Cause, ClusterTime, JobState, ServiceId};
 use xce_replica::JobRecord;
 use xce_replica::wire::Happened;
 use xce_service::rules::is_failure;
@@ -55,7 +57,10 @@ fn ended(view: &View, host: &HostRecord, job: &JobRecord, now: ClusterTime) -> V
         return Vec::new();
     };
     let stable_after = service.settings.replacement.stable_after;
-    if !job.state.is_terminal() || !is_failure(exit.cause) || job.ready_longest >= stable_after {
+    // What killed a worker or a shim says nothing of how replicas do there.
+    let unheard = matches!(exit.cause, Cause::RunLost | Cause::ShimLost);
+    let failed = is_failure(exit.cause) && !unheard;
+    if !job.state.is_terminal() || !failed || job.ready_longest >= stable_after {
         return Vec::new();
     }
     let others: Vec<&HostRecord> = view
@@ -68,13 +73,24 @@ fn ended(view: &View, host: &HostRecord, job: &JobRecord, now: ClusterTime) -> V
         view.service(id)
             .map_or_else(|| id.to_string(), |service| service.name.clone())
     };
+    let own = host.inventory.name.as_str();
+    let runs_elsewhere = |id: ServiceId| {
+        let away = |job: &&std::sync::Arc<JobRecord>| job.host.as_deref() != Some(own);
+        view.live_replicas(id)
+            .filter(away)
+            .any(|job| job.state == JobState::Run)
+    };
+    let services = Services {
+        name: &name,
+        runs_elsewhere: &runs_elsewhere,
+    };
     let how = exit.to_string();
     let failed = Failed {
         service: replica.service,
         placed_at: job.placed_at,
         how: &how,
     };
-    decide_replica_failed(host, &others, &name, failed, now)
+    decide_replica_failed(host, &others, services, failed, now)
 }
 
 /// Decides whether a host that is tried does well enough to be opened.

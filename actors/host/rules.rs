@@ -3,7 +3,7 @@
 mod blame;
 
 pub use blame::{
-    Failed, TRIAL_AFTER, TRIAL_RUNS, Tried, decide_launch_failed, decide_replica_failed,
+    Failed, Services, TRIAL_AFTER, TRIAL_RUNS, Tried, decide_launch_failed, decide_replica_failed,
     decide_trial, next_trial,
 };
 

@@ -55,7 +55,7 @@ pub(crate) const SERVICE_FACT: Shape = Shape {
     name: "service fact",
     version: 1,
     min_reader: 1,
-    fingerprint: 0x6882_5201,
+    fingerprint: 0x0b8c_4c34,
 };
 pub(crate) const SESSION_FACT: Shape = Shape {
     kind: 19,

@@ -147,11 +147,11 @@ impl<'q> Run<'q> {
         };
         let group = self.world.group().given(free).given(room).with(fact);
         let created = self.world.commit(&group)?;
-        let ids = created.iter().filter_map(|one| match one {
+        let mut ids = created.iter().filter_map(|one| match one {
             Created::Service(id) => Some(*id),
             Created::Job(_) | Created::Replicas { .. } | Created::Session(_) => None,
         });
-        if let Some(id) = ids.last() {
+        if let Some(id) = ids.next_back() {
             self.world.service = id;
         }
         self.observe();

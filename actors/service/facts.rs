@@ -2,7 +2,7 @@
 
 use xce_model::spec::{ServiceSettings, ServiceSpec, Template};
 use xce_model::{
-    Cause, ClusterTime, Exit, JobId, Lsn, Millis, Origin, OperationId, ServiceId, Version,
+    Cause, ClusterTime, Exit, JobId, Lsn, Millis, OperationId, Origin, ServiceId, Version,
 };
 
 /// Why a version was made.
@@ -340,6 +340,14 @@ pub enum ServiceFact {
         /// Ends up to this position are accounted for.
         seen: Lsn,
     },
+    /// The deadline had passed while nobody could see whether the rollout got on: it goes on for a
+    /// while, in which what happened is seen.
+    DeadlineExtended {
+        /// The service.
+        service: ServiceId,
+        /// What is left of it from now.
+        left: Millis,
+    },
     /// It was seen how long replicas of a version take, when a rollout was complete.
     VersionTimed {
         /// The service.
@@ -419,6 +427,7 @@ impl ServiceFact {
             | Self::KillRequested { service, .. }
             | Self::ReplicasKilled { service, .. }
             | Self::Deleted { service }
+            | Self::DeadlineExtended { service, .. }
             | Self::VersionTimed { service, .. } => Some(*service),
         }
     }
@@ -448,6 +457,7 @@ impl ServiceFact {
             | Self::RolloutCompleted { .. }
             | Self::RolloutStuck { .. }
             | Self::Deleted { .. }
+            | Self::DeadlineExtended { .. }
             | Self::VersionTimed { .. } => None,
         }
     }

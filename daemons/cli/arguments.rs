@@ -7,7 +7,10 @@ use xce_model::{Millis, OperationId};
 
 use super::connection::Connection;
 use super::failure::{EXIT_CODES, Failure};
-use super::{actors, cluster, hosts, jobs, journal, operation, policies, rollout, services, sessions, validate, watch};
+use super::{
+    actors, cluster, hosts, jobs, journal, operation, policies, rollout, services, sessions,
+    validate, watch,
+};
 
 /// Runs jobs and services on a cluster.
 #[derive(Debug, Parser)]

@@ -277,10 +277,9 @@ impl Connection {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let before = self.primary;
-            let refusal = match self
-                .attempt(request, dial.min(left.max(DIAL_FIRST)), left)
-                .await
-            {
+            // The only attempt, or the last one, must not fail because a machine is busy.
+            let this = if left > dial { dial } else { DIAL_LAST };
+            let refusal = match self.attempt(request, this, left).await {
                 Ok(Reply::Refused(refusal)) => refusal,
                 Ok(reply) => return Ok(reply),
                 Err(refusal) => refusal,

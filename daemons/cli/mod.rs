@@ -113,12 +113,8 @@ async fn dispatch(noun: Noun, global: &Global, connection: &mut Connection) -> R
         Noun::Sessions(verb) => sessions::run(verb, global, connection).await,
         Noun::Cluster(verb) => cluster::run(verb, global, connection).await,
         Noun::Journal(verb) => journal::run(verb, global, connection).await,
-        Noun::Profiles(verb) => {
-            policies::run(PolicyKind::Profile, verb, global, connection).await
-        }
-        Noun::Projects(verb) => {
-            policies::run(PolicyKind::Project, verb, global, connection).await
-        }
+        Noun::Profiles(verb) => policies::run(PolicyKind::Profile, verb, global, connection).await,
+        Noun::Projects(verb) => policies::run(PolicyKind::Project, verb, global, connection).await,
         Noun::Queues(verb) => policies::run(PolicyKind::Queue, verb, global, connection).await,
         Noun::Audit => cluster::audit(global, connection).await,
         Noun::Watch(what) => watch::run(&what, global, connection).await,

@@ -72,7 +72,8 @@ impl Client {
 
     /// Submits a job.
     pub async fn submit(&self, spec: JobSpec) -> Result<Accepted, Fault> {
-        self.change(Ask::Job(AskJob::Submit(Box::new(JobRequest::whole(&spec))))).await
+        self.change(Ask::Job(AskJob::Submit(Box::new(JobRequest::whole(&spec)))))
+            .await
     }
 
     /// Changes a service.

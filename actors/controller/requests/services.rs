@@ -111,13 +111,10 @@ fn created_before(caller: &Caller<'_>, name: &str) -> Option<Reply> {
 }
 
 fn created(name: &str, answer: &Answer) -> Reply {
-    let id = answer
-        .created
-        .iter()
-        .find_map(|created| match created {
-            Created::Service(id) => Some(*id),
-            Created::Job(_) | Created::Replicas { .. } | Created::Session(_) => None,
-        });
+    let id = answer.created.iter().find_map(|created| match created {
+        Created::Service(id) => Some(*id),
+        Created::Job(_) | Created::Replicas { .. } | Created::Session(_) => None,
+    });
     let text = format!("service {name} created");
     let ids = id.map(|id| id.to_string()).into_iter().collect();
     Reply::Accepted(Accepted {

@@ -2,10 +2,10 @@
 //! opened again when that one does well.
 //!
 //! A replica that fails says little: the service may be to blame, or chance. So only replicas count
-//! that had not run for long, and a host is blamed when several services fail on it and on no other
-//! host, or when far more fails on it than on the others. A service that fails on many hosts speaks
-//! against itself. However much fails, half of the hosts stay open: where everything fails
-//! everywhere, the hosts are not to blame.
+//! that had not run for long, and only of services that run on another host: one that runs nowhere
+//! speaks against itself. A host is blamed when several such services fail on it and on no other
+//! host, or when far more fails on it than on the others. However much fails, half of the hosts stay
+//! open: where everything fails everywhere, the hosts are not to blame.
 
 use std::fmt::Write as _;
 
@@ -42,12 +42,21 @@ pub struct Failed<'a> {
     pub how: &'a str,
 }
 
+/// What is known of services.
+#[derive(Clone, Copy)]
+pub struct Services<'a> {
+    /// The name of one.
+    pub name: &'a dyn Fn(ServiceId) -> String,
+    /// Whether one that is still there runs on another host than the one in question.
+    pub runs_elsewhere: &'a dyn Fn(ServiceId) -> bool,
+}
+
 /// Decides what it means for its host that a replica failed there before it had run for long.
-/// `others` are the other hosts, `name` the names of services.
+/// `others` are the other hosts.
 pub fn decide_replica_failed(
     host: &HostRecord,
     others: &[&HostRecord],
-    name: &dyn Fn(ServiceId) -> String,
+    services: Services<'_>,
     failed: Failed<'_>,
     now: ClusterTime,
 ) -> Vec<HostFact> {
@@ -65,7 +74,7 @@ pub fn decide_replica_failed(
     } else if host.closed.is_none()
         && may_be_blamed(others)
         && let Some(what) =
-            alone(&then, others, name, now).or_else(|| far_above(&then, others, now))
+            alone(&then, others, services, now).or_else(|| far_above(&then, others, services, now))
     {
         let reason = format!("{what}; the last one: {}", failed.how);
         facts.push(blamed(host, reason, now));
@@ -131,11 +140,12 @@ fn fails_on(hosts: &[&HostRecord], service: ServiceId, now: ClusterTime) -> bool
 fn alone(
     host: &HostRecord,
     others: &[&HostRecord],
-    name: &dyn Fn(ServiceId) -> String,
+    services: Services<'_>,
     now: ClusterTime,
 ) -> Option<String> {
     let here: Vec<&ReplicaFailures> = recent(host, now)
         .filter(|one| !fails_on(others, one.service, now))
+        .filter(|one| (services.runs_elsewhere)(one.service))
         .collect();
     if here.len() < SERVICES_MIN {
         return None;
@@ -144,22 +154,28 @@ fn alone(
     let mut names = String::new();
     for (place, one) in here.iter().take(NAMED_MAX).enumerate() {
         let between = if place == 0 { "" } else { ", " };
-        let _ = write!(names, "{between}{}", name(one.service));
+        let _ = write!(names, "{between}{}", (services.name)(one.service));
     }
     if here.len() > NAMED_MAX {
         let _ = write!(names, " and {} more", here.len() - NAMED_MAX);
     }
     Some(format!(
-        "replicas of {} services ({names}) fail on it and on no other host, {failures} so far",
+        "replicas of {} services ({names}) fail on it and run on others, {failures} so far",
         here.len()
     ))
 }
 
 /// Far more failures, of several services, than on the other hosts.
-fn far_above(host: &HostRecord, others: &[&HostRecord], now: ClusterTime) -> Option<String> {
+fn far_above(
+    host: &HostRecord,
+    others: &[&HostRecord],
+    services: Services<'_>,
+    now: ClusterTime,
+) -> Option<String> {
     let sum = |host: &HostRecord| -> u32 { recent(host, now).map(|one| one.count).sum() };
-    let here = sum(host);
-    if here < RATE_MIN || recent(host, now).count() < SERVICES_MIN {
+    let counting = recent(host, now).filter(|one| (services.runs_elsewhere)(one.service));
+    let (kinds, here) = counting.fold((0, 0_u32), |(kinds, sum), one| (kinds + 1, sum + one.count));
+    if here < RATE_MIN || kinds < SERVICES_MIN {
         return None;
     }
     let (hosts, elsewhere) = others

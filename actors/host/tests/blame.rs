@@ -4,7 +4,7 @@ use xce_model::{ClusterTime, Millis, ServiceId};
 
 use crate::facts::HostFact;
 use crate::rules::{
-    Failed, TRIAL_AFTER, TRIAL_RUNS, Tried, decide_launch_failed, decide_replica_failed,
+    Failed, Services, TRIAL_AFTER, TRIAL_RUNS, Tried, decide_launch_failed, decide_replica_failed,
     decide_trial, next_trial,
 };
 use crate::state::{FAILING_MAX, FAILURES_WINDOW, HostLife, HostRecord};
@@ -33,13 +33,19 @@ impl Site {
             how: "exit code 1",
         };
         let name = |id: ServiceId| format!("s{}", id.0);
+        // Those from 90 on run nowhere else.
+        let runs_elsewhere = |id: ServiceId| id.0 < 90;
+        let services = Services {
+            name: &name,
+            runs_elsewhere: &runs_elsewhere,
+        };
         let (place, record) = (host - 1, self.0[host - 1].clone());
         let others = self.0.iter().enumerate();
         let others = others
             .filter(|(other, _)| *other != place)
             .map(|(_, other)| other);
         let others: Vec<&HostRecord> = others.collect();
-        for fact in decide_replica_failed(&record, &others, &name, failed, at) {
+        for fact in decide_replica_failed(&record, &others, services, failed, at) {
             self.0[place].apply(&fact, at, 2);
         }
     }
@@ -124,7 +130,7 @@ fn several_services_speak_against_a_host_and_one_against_itself() {
     let mut site = Site::new(2);
     site.fail(1, 1, second(0), None);
     site.fail(1, 2, second(1), None);
-    let expected = "replicas of 2 services (s1, s2) fail on it and on no other host, 2 so far; \
+    let expected = "replicas of 2 services (s1, s2) fail on it and run on others, 2 so far; \
                     the last one: exit code 1";
     assert_eq!(site.reason(1), expected);
 }
@@ -276,4 +282,19 @@ fn what_a_host_remembers_of_failures_is_bounded() {
     assert_eq!(site.0[0].failing.len(), FAILING_MAX);
     site.fail(1, 7, second(200).after(FAILURES_WINDOW), None);
     assert_eq!(site.0[0].failing.len(), 1);
+}
+
+#[test]
+fn services_that_run_nowhere_else_speak_against_themselves() {
+    let mut site = Site::new(2);
+    for service in [90, 91, 92] {
+        for at in 0..6 {
+            site.fail(1, service, second(at), None);
+        }
+    }
+    assert!(site.closed().is_empty(), "{}", site.reason(1));
+    site.fail(1, 1, second(7), None);
+    assert!(site.closed().is_empty(), "{}", site.reason(1));
+    site.fail(1, 2, second(8), None);
+    assert_eq!(site.closed(), ["h1"]);
 }

@@ -13,31 +13,11 @@ use crate::view::Key;
 impl Step<'_> {
     pub(super) fn apply_service(&mut self, fact: &ServiceFact) -> Fit {
         let Some(id) = fact.service() else {
-            return match fact {
-                ServiceFact::Created { spec, author, .. } => self.create(spec, author),
-                ServiceFact::Scaled { .. }
-                | ServiceFact::Versioned { .. }
-                | ServiceFact::SettingsChanged { .. }
-                | ServiceFact::Targeted { .. }
-                | ServiceFact::VersionFailed { .. }
-                | ServiceFact::ReplicasLost { .. }
-                | ServiceFact::KillRequested { .. }
-                | ServiceFact::ReplicasKilled { .. }
-                | ServiceFact::RetryBegan { .. }
-                | ServiceFact::BackoffReset { .. }
-                | ServiceFact::VersionProved { .. }
-                | ServiceFact::DispatchLimited { .. }
-                | ServiceFact::FellShort { .. }
-                | ServiceFact::BecameFull { .. }
-                | ServiceFact::RolloutProgressed { .. }
-                | ServiceFact::RolloutCompleted { .. }
-                | ServiceFact::RolloutStuck { .. }
-                | ServiceFact::RolloutPaused { .. }
-                | ServiceFact::RolloutResumed { .. }
-                | ServiceFact::DeletionRequested { .. }
-                | ServiceFact::Deleted { .. }
-                | ServiceFact::VersionTimed { .. } => Fit::Ignored,
+            // Only a creation names none: its id is given here.
+            let ServiceFact::Created { spec, author, .. } = fact else {
+                return Fit::Ignored;
             };
+            return self.create(spec, author);
         };
         let Some(before) = self.view.services.get(&id).cloned() else {
             return Fit::Ignored;
@@ -68,6 +48,7 @@ impl Step<'_> {
             | ServiceFact::RolloutPaused { .. }
             | ServiceFact::RolloutResumed { .. }
             | ServiceFact::DeletionRequested { .. }
+            | ServiceFact::DeadlineExtended { .. }
             | ServiceFact::VersionTimed { .. } => {}
         }
         let mut after = (*before).clone();

@@ -555,6 +555,10 @@ fn last_service_facts(service: ServiceId) -> Vec<ServiceFact> {
             operation,
         },
         ServiceFact::Deleted { service },
+        ServiceFact::DeadlineExtended {
+            service,
+            left: Millis(7),
+        },
         ServiceFact::VersionTimed {
             service,
             version: 2,

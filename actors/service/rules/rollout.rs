@@ -8,13 +8,13 @@ pub(crate) use blocker::blocker;
 pub use timing::measure;
 
 use xce_model::spec::{OnStuck, Template};
-use xce_model::{Cause, OperationId, Origin, Version};
+use xce_model::{Cause, Millis, OperationId, Origin, Version};
 
 use super::draft::Draft;
 use super::fence::Fence;
 use super::{Census, Replica, Standing, settle, victims};
 use crate::facts::{ServiceFact, TargetReason, VersionReason};
-use crate::state::{ServiceRecord, VersionRecord};
+use crate::state::{Outcome, ServiceRecord, VersionRecord};
 
 /// Notes availability, progress, completion and the deadline; true where a stuck rollout was
 /// replaced by a rollback.
@@ -24,6 +24,7 @@ pub fn observe(draft: &mut Draft<'_>, census: &Census<'_>) -> bool {
     }
     observe_availability(draft, census);
     if !draft.record().rollout.is_active() {
+        complete_untested(draft, census);
         return false;
     }
     if is_complete(draft.record(), census) {
@@ -52,6 +53,21 @@ fn observe_availability(draft: &mut Draft<'_>, census: &Census<'_>) {
         draft.service(ServiceFact::FellShort { service, available });
     } else if !short && record.short_since.is_some() {
         draft.service(ServiceFact::BecameFull { service });
+    }
+}
+
+/// A version that was complete with no replica has been tried once as many as are wanted are available.
+fn complete_untested(draft: &mut Draft<'_>, census: &Census<'_>) {
+    let record = draft.record();
+    let untested = record.current().outcome == Outcome::Untested && record.desired > 0;
+    if untested && is_complete(record, census) {
+        let (service, version) = (record.id, record.rollout.version);
+        draft.service(ServiceFact::RolloutCompleted {
+            service,
+            version,
+            untested: false,
+        });
+        timing::note(draft, census);
     }
 }
 
@@ -84,6 +100,13 @@ fn observe_progress(draft: &mut Draft<'_>, census: &Census<'_>) {
     }
 }
 
+/// Lateness beyond which a deadline was missed by whoever watches, not by the rollout.
+/// Source: chosen; a timer of a busy controller is late by some milliseconds.
+const LATE_MAX: Millis = Millis::seconds(2);
+
+/// What such a rollout has at most. Source: chosen; workers report within a second of coming back.
+const EXTENSION: Millis = Millis::seconds(10);
+
 fn observe_deadline(draft: &mut Draft<'_>, census: &Census<'_>) -> bool {
     let record = draft.record();
     if record.rollout.is_stuck() {
@@ -91,6 +114,18 @@ fn observe_deadline(draft: &mut Draft<'_>, census: &Census<'_>) -> bool {
     }
     let deadline = record.rollout.deadline(&record.settings.rollout);
     if deadline > draft.situation().now {
+        draft.wake_at(deadline);
+        return false;
+    }
+    if draft.situation().now.since(deadline) > LATE_MAX {
+        // The timer rings on time: nobody was there to see what happened meanwhile.
+        let left = record.settings.rollout.progress_deadline.min(EXTENSION);
+        let service = record.id;
+        draft.service(ServiceFact::DeadlineExtended { service, left });
+        let deadline = draft
+            .record()
+            .rollout
+            .deadline(&draft.record().settings.rollout);
         draft.wake_at(deadline);
         return false;
     }

@@ -88,6 +88,7 @@ pub(super) fn describe(fact: &ServiceFact) -> Option<(&'static str, String)> {
         | ServiceFact::RolloutStuck { .. }
         | ServiceFact::RolloutPaused { .. }
         | ServiceFact::RolloutResumed { .. }
+        | ServiceFact::DeadlineExtended { .. }
         | ServiceFact::RolloutProgressed { .. } => rollout_text(fact),
         ServiceFact::DeletionRequested { author, .. } => {
             Some(("deleting", format!("deletion asked for by {author}")))
@@ -120,6 +121,10 @@ fn rollout_text(fact: &ServiceFact) -> Option<(&'static str, String)> {
         ServiceFact::RolloutResumed { author, .. } => {
             Some(("resumed", format!("resumed by {author}")))
         }
+        ServiceFact::DeadlineExtended { left, .. } => Some((
+            "extended",
+            format!("nobody saw for a while whether it got on: it has another {left}"),
+        )),
         ServiceFact::Created { .. }
         | ServiceFact::Scaled { .. }
         | ServiceFact::Versioned { .. }

@@ -171,6 +171,7 @@ impl VersionRecord {
             | ServiceFact::RolloutStuck { .. }
             | ServiceFact::RolloutPaused { .. }
             | ServiceFact::RolloutResumed { .. }
+            | ServiceFact::DeadlineExtended { .. }
             | ServiceFact::DeletionRequested { .. }
             | ServiceFact::Deleted { .. } => {}
         }

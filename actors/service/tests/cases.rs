@@ -10,9 +10,12 @@ use crate::tests::rollouts::trace;
 use crate::tests::world::*;
 use crate::*;
 
+/// What it shows, surge, unavailable, desired, and the two as numbers.
+type Bounds = (&'static str, Amount, Amount, u32, (u32, u32));
+
 #[test]
 fn v1_bounds_of_every_kind() {
-    let rows: [(&str, Amount, Amount, u32, (u32, u32)); 16] = [
+    let rows: [Bounds; 16] = [
         ("none desired, shares", Percent(25), Percent(25), 0, (0, 1)),
         ("none desired, numbers", Count(2), Count(1), 0, (2, 1)),
         ("surge above desired", Count(7), Count(0), 3, (7, 0)),

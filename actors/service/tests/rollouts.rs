@@ -465,21 +465,43 @@ fn a_paused_service_replaces_old_replicas_by_the_same_version() {
 
 #[test]
 fn a_version_at_zero_is_untested_and_no_target() {
+    for (tried, target) in [(false, 1), (true, 2)] {
+        let mut world = World::complete(&with_deadline(spec(2, 1, 0), 5, OnStuck::Rollback));
+        world.scale(0);
+        world.run_for(1_000);
+        world.update("v2");
+        world.run_for(1_000);
+        assert_eq!(world.record.current().outcome, Outcome::Untested);
+        world.scale(2);
+        if tried {
+            // With as many available as are wanted it is no longer untested.
+            world.run_for(5_000);
+            assert_eq!(world.record.current().outcome, Outcome::Completed);
+        }
+        world.behave("v3", Behaviour::NeverReady);
+        world.update("v3");
+        world.run_for(10_000);
+        assert_eq!(
+            world.record.current().reason,
+            VersionReason::AutomaticRollbackOf(target)
+        );
+    }
+}
+
+#[test]
+fn a_deadline_that_passed_unwatched_is_extended() {
     let mut world = World::complete(&with_deadline(spec(2, 1, 0), 5, OnStuck::Rollback));
-    world.scale(0);
-    world.run_for(1_000);
+    world.behave("v2", Behaviour::NeverReady);
     world.update("v2");
-    world.run_for(1_000);
-    assert_eq!(world.record.current().outcome, Outcome::Untested);
-    world.scale(2);
-    world.run_for(1_000);
-    world.behave("v3", Behaviour::NeverReady);
-    world.update("v3");
+    world.now += 9_000;
+    world.run_for(3_000);
+    assert_eq!(world.record.current().reason, VersionReason::Update);
+    let extended = |event: &crate::state::ServiceEvent| event.kind == "extended";
+    assert!(world.record.events.iter().any(extended));
+    // It is no way round the deadline: on time it holds.
     world.run_for(10_000);
-    assert_eq!(
-        world.record.current().reason,
-        VersionReason::AutomaticRollbackOf(1)
-    );
+    let reason = world.record.current().reason;
+    assert_eq!(reason, VersionReason::AutomaticRollbackOf(1));
 }
 
 #[test]

@@ -110,7 +110,11 @@ impl Front {
 
     /// Starts the program with the newest set, unless it runs already.
     fn start(&mut self) -> Result<(), Failure> {
-        let (None, Some(command), Some(set)) = (&self.running, &self.exec, self.next.take()) else {
+        // What comes while it runs waits: the newest set must never be left out.
+        if self.running.is_some() {
+            return Ok(());
+        }
+        let (Some(command), Some(set)) = (&self.exec, self.next.take()) else {
             return Ok(());
         };
         self.retry = None;
@@ -303,4 +307,54 @@ fn replace(path: &Path, text: &str) -> Result<(), Failure> {
         drop(std::fs::remove_file(&temporary));
     }
     written.map_err(fault)
+}
+
+#[cfg(test)]
+mod tests {
+    use xce_session::wire::ServiceName;
+
+    use super::*;
+
+    fn front(exec: String) -> Front {
+        let reading = Reading {
+            name: "web".to_owned(),
+            watch: true,
+            port: None,
+            write: None,
+            exec: Some(exec),
+            ack: false,
+        };
+        let shown = Shown {
+            service: ServiceName {
+                project: "default".to_owned(),
+                name: "web".to_owned(),
+            },
+            form: Form::Plain,
+            port: None,
+            watching: true,
+        };
+        Front::new(reading, shown)
+    }
+
+    fn set(generation: Lsn) -> EndpointSet {
+        let mut set = EndpointSet::default();
+        set.generation = generation;
+        set
+    }
+
+    #[tokio::test]
+    async fn what_comes_while_the_program_runs_is_given_to_it_next() {
+        let dir = tempfile::TempDir::new().expect("a temporary folder");
+        let seen = dir.path().join("seen");
+        let mut front = front(format!("echo $XCE_GENERATION >> {}", seen.display()));
+        for generation in 1..=3 {
+            front.take(set(generation)).expect("sh starts");
+        }
+        assert_eq!(front.step().await, Step::Done);
+        assert_eq!(front.used(), Some(1));
+        assert_eq!(front.step().await, Step::Done);
+        assert_eq!(front.used(), Some(3));
+        let seen = std::fs::read_to_string(seen).expect("the program ran");
+        assert_eq!(seen, "1\n3\n");
+    }
 }

@@ -1,7 +1,9 @@
 //! How services look.
 
 use xce_model::JobState;
-use xce_service::view::{Condition, EndpointState, EndpointView, EventView, ReplicaView, ServiceView};
+use xce_service::view::{
+    Condition, EndpointState, EndpointView, EventView, ReplicaView, ServiceView,
+};
 
 use super::{span, time};
 use crate::cli::print::{Field, Look, Row, Tone, cell, pairs_text, table_text};

@@ -135,12 +135,11 @@ fn followed_events_come_once_and_without_a_gap() {
     };
     let all = [event(5, "a"), event(5, "b"), event(5, "b"), event(9, "c")];
     let news = |last: Option<&EventView>, events: &[EventView]| {
-        let texts = with(events)
+        with(events)
             .news(last)
             .iter()
             .map(|one| one.text.clone())
-            .collect::<String>();
-        texts
+            .collect::<String>()
     };
     assert_eq!(news(None, &all), "abbc");
     // Several of one position, two of them alike: the last one is where it goes on.

@@ -1,11 +1,11 @@
 //! Options of a job to its specification.
 
 use clap::Parser;
-use xce_profile::defaults::{self, Account};
 use xce_model::spec::{
     ArraySpec, JobSpec, Probes, Resources, RestartMode, StopPolicy, Template, User,
 };
 use xce_model::{Bytes, MilliCpu, Millis};
+use xce_profile::defaults::{self, Account};
 use xce_profile::layers::{self, Between};
 use xce_profile::{Purpose, resolve};
 

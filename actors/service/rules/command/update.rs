@@ -113,12 +113,7 @@ fn count(
     Ok((count != record.desired || takes_over).then_some(count))
 }
 
-fn add_version(
-    draft: &mut Draft<'_>,
-    making: Making,
-    reason: VersionReason,
-    author: &Author,
-) {
+fn add_version(draft: &mut Draft<'_>, making: Making, reason: VersionReason, author: &Author) {
     let fact = ServiceFact::Versioned {
         service: draft.record().id,
         number: draft.record().current().number + 1,
