@@ -12,9 +12,9 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use crate::fault::{Fault, Faults};
-use crate::spelling::closest;
 use crate::syntax::{self, Format};
 use crate::tree::{Entry, Node, Value};
+use xce_profile::closest;
 
 /// Largest text that is read, in bytes.
 /// Source: derived; four times the largest environment, the largest thing a file may hold.

@@ -10,7 +10,6 @@
 //! and key, and lists what is allowed.
 
 pub mod fault;
-mod spelling;
 
 pub mod document;
 pub mod syntax;
@@ -37,9 +36,9 @@ pub use document::Document;
 pub use fault::{Fault, Faults};
 pub use home::Home;
 pub use load::{Sources, load};
-pub use spelling::closest;
 pub use syntax::Format;
 pub use worker::WorkerConfig;
+pub use xce_profile::closest;
 pub use xce_profile::defaults;
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::document::{Document, Section, read};
 use crate::fault::{Fault, Faults};
 use crate::home::Home;
 use crate::option::{Kind, OptionDoc, Settings};
-use crate::spelling::closest;
+use xce_profile::closest;
 
 /// Where settings come from.
 #[derive(Debug, Clone, Default)]

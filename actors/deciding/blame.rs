@@ -78,7 +78,7 @@ fn ended(view: &View, host: &HostRecord, job: &JobRecord, now: ClusterTime) -> V
         let away = |job: &&std::sync::Arc<JobRecord>| job.host.as_deref() != Some(own);
         view.live_replicas(id)
             .filter(away)
-            .any(|job| job.state == JobState::Run)
+            .any(|job| matches!(job.state, JobState::Start | JobState::Run))
     };
     let services = Services {
         name: &name,

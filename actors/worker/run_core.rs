@@ -304,9 +304,11 @@ impl RunCore {
             }
             (Role::Readiness, Verdict::Good) => self.set_ready(true, effects),
             (Role::Readiness, Verdict::Bad(text)) => {
-                if self.memory.ready != Some(false) {
-                    self.memory.ready = Some(false);
-                    effects.push(self.report(Happened::NotReady { text }));
+                let changed = self.memory.ready != Some(false);
+                self.memory.ready = Some(false);
+                // The same verdict again tells another reason.
+                effects.push(self.report(Happened::NotReady { text }));
+                if changed {
                     effects.push(Effect::Remember);
                 }
             }

@@ -37,7 +37,7 @@ enum Happens {
 fn happens() -> impl Strategy<Value = Happens> {
     let port = prop::option::of(8080_u16..8083);
     prop_oneof![
-        4 => (1_u64..5, 0_u64..4, port, any::<bool>())
+        4 => (1_u64..5, 1_u64..4, port, any::<bool>())
             .prop_map(|(cpus, memory, port, queue)| Happens::Submit { cpus, memory, port, queue }),
         1 => (1_u32..9, prop::option::of(1_u32..3)).prop_map(|(last, limit)| Happens::Array { last, limit }),
         1 => prop::option::of(1_u32..3).prop_map(|strict| Happens::Replicas { strict }),
@@ -111,6 +111,9 @@ fn carry_out(world: &mut World, max: usize) {
     }
 }
 
+/// Plans until nothing fits. Source: derived; a history has fewer jobs than steps.
+const ROUNDS_MAX: usize = 60;
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
@@ -122,6 +125,14 @@ proptest! {
         }
         prop_assert_eq!(xce_ledger::audit(world.view()), Vec::new());
         carry_out(&mut world, usize::MAX);
+        // A plan may take the port of a job that others waited behind, which no end of a run can give
+        // back: then those go, in the next plan. Each one places something, so that they end.
+        for _ in 0..ROUNDS_MAX {
+            if world.plan().is_empty() {
+                break;
+            }
+            carry_out(&mut world, usize::MAX);
+        }
         let left = world.plan();
         prop_assert!(left.is_empty(), "a plan leaves nothing that fits: {:?}", left);
         let mut explainer = Explainer::new(world.view(), &[], world.now);

@@ -14,6 +14,11 @@ const FIRST_PERIOD_MS: u64 = 1_000;
 /// Source: derived; a period of zero must not spin.
 const PERIOD_MS_MIN: u64 = 1;
 
+/// Shortest time between two reasons of a probe that stays bad, in milliseconds.
+///
+/// Source: derived; each is a fact that is committed, and a person looks no more often.
+const REASON_PERIOD_MS: u64 = 10_000;
+
 /// One probe of one start.
 #[derive(Debug, Clone)]
 pub struct ProbeCore {
@@ -33,6 +38,8 @@ pub struct ProbeCore {
     unrunnable: u64,
     unrunnable_told: u64,
     unrunnable_now: bool,
+    /// Why it is bad, as last told, and when that was.
+    told: Option<(String, u64)>,
     next_ms: u64,
 }
 
@@ -57,6 +64,7 @@ impl ProbeCore {
             unrunnable: 0,
             unrunnable_told: 0,
             unrunnable_now: false,
+            told: None,
             next_ms: started_ms.saturating_add(probe.initial_delay.0),
         }
     }
@@ -142,7 +150,23 @@ impl ProbeCore {
         if news {
             self.good = Some(false);
         }
-        news.then_some(Verdict::Bad(text))
+        let says = news || self.says_otherwise(&text, began_ms);
+        if says || self.told.is_none() {
+            self.told = Some((text.clone(), began_ms));
+        }
+        says.then_some(Verdict::Bad(text))
+    }
+}
+
+impl ProbeCore {
+    /// Whether one that is bad is so for another reason than was told, not too soon after that.
+    fn says_otherwise(&self, text: &str, now_ms: u64) -> bool {
+        // What was told before the worker started is not known: it stands until another one.
+        let other = self.told.as_ref().is_some_and(|(told, at_ms)| {
+            told != text && now_ms >= at_ms.saturating_add(REASON_PERIOD_MS)
+        });
+        // The others end with their first verdict.
+        other && self.good == Some(false) && !self.patient
     }
 }
 
@@ -296,5 +320,22 @@ mod tests {
         );
         core.tried(bad(), 0, 0);
         assert_eq!(core.next_ms(), 1);
+    }
+
+    #[test]
+    fn another_reason_is_told_no_more_often_than_once_in_a_while() {
+        let mut core = ProbeCore::new(&probe(), Role::Readiness, 0, None);
+        let fail = |core: &mut ProbeCore, text: &str, at_ms: u64| {
+            core.tried(Outcome::Failure(text.to_owned()), at_ms, at_ms)
+        };
+        assert!(fail(&mut core, "refused", 0).is_empty());
+        assert!(fail(&mut core, "refused", 1_000).is_empty());
+        let refused = fail(&mut core, "refused", 2_000);
+        assert_eq!(refused, [Verdict::Bad("refused".to_owned())]);
+        assert!(fail(&mut core, "refused", 60_000).is_empty());
+        let status = [Verdict::Bad("status 404".to_owned())];
+        assert_eq!(fail(&mut core, "status 404", 61_000), status);
+        assert!(fail(&mut core, "status 500", 62_000).is_empty());
+        assert_eq!(fail(&mut core, "status 500", 71_000).len(), 1);
     }
 }
