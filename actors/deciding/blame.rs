@@ -57,8 +57,12 @@ fn ended(view: &View, host: &HostRecord, job: &JobRecord, now: ClusterTime) -> V
         return Vec::new();
     };
     let stable_after = service.settings.replacement.stable_after;
-    // What killed a worker or a shim says nothing of how replicas do there.
-    let unheard = matches!(exit.cause, Cause::RunLost | Cause::ShimLost);
+    // What killed a worker or a shim says nothing of how replicas do there, and a command that cannot
+    // be started fails everywhere.
+    let unheard = matches!(
+        exit.cause,
+        Cause::RunLost | Cause::ShimLost | Cause::LaunchFailed
+    );
     let failed = is_failure(exit.cause) && !unheard;
     if !job.state.is_terminal() || !failed || job.ready_longest >= stable_after {
         return Vec::new();
@@ -73,16 +77,10 @@ fn ended(view: &View, host: &HostRecord, job: &JobRecord, now: ClusterTime) -> V
         view.service(id)
             .map_or_else(|| id.to_string(), |service| service.name.clone())
     };
-    let own = host.inventory.name.as_str();
-    let runs_elsewhere = |id: ServiceId| {
-        let away = |job: &&std::sync::Arc<JobRecord>| job.host.as_deref() != Some(own);
-        view.live_replicas(id)
-            .filter(away)
-            .any(|job| matches!(job.state, JobState::Start | JobState::Run))
-    };
+    let is_there = |id: ServiceId| view.service(id).is_some();
     let services = Services {
         name: &name,
-        runs_elsewhere: &runs_elsewhere,
+        is_there: &is_there,
     };
     let how = exit.to_string();
     let failed = Failed {

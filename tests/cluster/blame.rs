@@ -40,7 +40,7 @@ fn two_services_that_crash_on_one_host_close_it_and_go_elsewhere() {
     let shown = cli.json(&["hosts", "show", "w2"]);
     let reason = shown["reason"].as_str().unwrap_or_default();
     assert_eq!(shown["takes_jobs"], false, "{shown}");
-    for part in ["one", "two", "run on others", "exit code 3"] {
+    for part in ["one", "two", "on no other host", "exit code 3"] {
         assert!(reason.contains(part), "{part}: {reason}");
     }
     // The operator has the last word.

@@ -324,7 +324,7 @@ fn two_services_that_crash_on_one_host_close_it_and_go_elsewhere() {
     let (web, api) = (site.create("web", 4), site.create("api", 4));
     site.run_for(30);
     let closed = site.host("h1").closed.as_ref().expect("it is closed");
-    for part in ["web", "api", "run on others", "exit code 1"] {
+    for part in ["web", "api", "on no other host", "exit code 1"] {
         assert!(closed.reason.contains(part), "{part}: {}", closed.reason);
     }
     for id in [web, api] {

@@ -2,8 +2,8 @@
 //! opened again when that one does well.
 //!
 //! A replica that fails says little: the service may be to blame, or chance. So only replicas count
-//! that had not run for long, and only of services that run on another host: one that runs nowhere
-//! speaks against itself. A host is blamed when several such services fail on it and on no other
+//! that had not run for long, and only of services that are still there. A service that fails on
+//! many hosts speaks against itself. A host is blamed when several such services fail on it and on no other
 //! host, or when far more fails on it than on the others. However much fails, half of the hosts stay
 //! open: where everything fails everywhere, the hosts are not to blame.
 
@@ -47,8 +47,8 @@ pub struct Failed<'a> {
 pub struct Services<'a> {
     /// The name of one.
     pub name: &'a dyn Fn(ServiceId) -> String,
-    /// Whether one that is still there runs on another host than the one in question.
-    pub runs_elsewhere: &'a dyn Fn(ServiceId) -> bool,
+    /// Whether one is still there: those that were deleted prove nothing any more.
+    pub is_there: &'a dyn Fn(ServiceId) -> bool,
 }
 
 /// Decides what it means for its host that a replica failed there before it had run for long.
@@ -145,7 +145,7 @@ fn alone(
 ) -> Option<String> {
     let here: Vec<&ReplicaFailures> = recent(host, now)
         .filter(|one| !fails_on(others, one.service, now))
-        .filter(|one| (services.runs_elsewhere)(one.service))
+        .filter(|one| (services.is_there)(one.service))
         .collect();
     if here.len() < SERVICES_MIN {
         return None;
@@ -160,7 +160,7 @@ fn alone(
         let _ = write!(names, " and {} more", here.len() - NAMED_MAX);
     }
     Some(format!(
-        "replicas of {} services ({names}) fail on it and run on others, {failures} so far",
+        "replicas of {} services ({names}) fail on it and on no other host, {failures} so far",
         here.len()
     ))
 }
@@ -173,7 +173,7 @@ fn far_above(
     now: ClusterTime,
 ) -> Option<String> {
     let sum = |host: &HostRecord| -> u32 { recent(host, now).map(|one| one.count).sum() };
-    let counting = recent(host, now).filter(|one| (services.runs_elsewhere)(one.service));
+    let counting = recent(host, now).filter(|one| (services.is_there)(one.service));
     let (kinds, here) = counting.fold((0, 0_u32), |(kinds, sum), one| (kinds + 1, sum + one.count));
     if here < RATE_MIN || kinds < SERVICES_MIN {
         return None;

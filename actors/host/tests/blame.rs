@@ -33,11 +33,11 @@ impl Site {
             how: "exit code 1",
         };
         let name = |id: ServiceId| format!("s{}", id.0);
-        // Those from 90 on run nowhere else.
-        let runs_elsewhere = |id: ServiceId| id.0 < 90;
+        // Those from 90 on were deleted.
+        let is_there = |id: ServiceId| id.0 < 90;
         let services = Services {
             name: &name,
-            runs_elsewhere: &runs_elsewhere,
+            is_there: &is_there,
         };
         let (place, record) = (host - 1, self.0[host - 1].clone());
         let others = self.0.iter().enumerate();
@@ -130,7 +130,7 @@ fn several_services_speak_against_a_host_and_one_against_itself() {
     let mut site = Site::new(2);
     site.fail(1, 1, second(0), None);
     site.fail(1, 2, second(1), None);
-    let expected = "replicas of 2 services (s1, s2) fail on it and run on others, 2 so far; \
+    let expected = "replicas of 2 services (s1, s2) fail on it and on no other host, 2 so far; \
                     the last one: exit code 1";
     assert_eq!(site.reason(1), expected);
 }
@@ -285,7 +285,7 @@ fn what_a_host_remembers_of_failures_is_bounded() {
 }
 
 #[test]
-fn services_that_run_nowhere_else_speak_against_themselves() {
+fn services_that_were_deleted_prove_nothing() {
     let mut site = Site::new(2);
     for service in [90, 91, 92] {
         for at in 0..6 {
