@@ -10,7 +10,8 @@ use xce_tests::harness::watch::Watch;
 use super::{rows, service, word};
 
 /// A service whose replicas are sick from the moment that the file `sick` appears until each of them
-/// is started anew. They need a moment to stop, so that turns can be seen.
+/// is started anew. They need a moment to stop, so that turns can be seen, and are not judged before
+/// they have said that they are well.
 fn fragile(folder: &Path, replicas: u32) -> PathBuf {
     let sick = folder.join("sick");
     let sick = sick.display();
@@ -21,7 +22,9 @@ fn fragile(folder: &Path, replicas: u32) -> PathBuf {
     let probe = format!("[ -e well ] || [ ! -e {sick} ]");
     let more = format!(
         "[probes.liveness]\nexec = {{ command = [\"sh\", \"-c\", \"{probe}\"] }}\n\
-         period = \"100ms\"\ntimeout = \"20s\"\nfailure_threshold = 1\n"
+         period = \"100ms\"\ntimeout = \"20s\"\nfailure_threshold = 1\n\
+         [probes.startup]\nexec = {{ command = [\"sh\", \"-c\", \"{probe}\"] }}\n\
+         period = \"100ms\"\ntimeout = \"20s\"\nfailure_threshold = 1000\n"
     );
     service(folder, "fragile", replicas, &command, &more)
 }
