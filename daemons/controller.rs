@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use xce_config::ControllerConfig;
 use xce_controller::Settings;
-use xce_controller::peers::node_of;
+use xce_controller::peers::{FOUNDER, node_of};
 use xce_host::rules::Patience;
 use xce_link::Identity;
 
@@ -14,9 +14,6 @@ use crate::lifeline::{self, Ready};
 
 /// Exit code after a fault that leaves no choice, such as a failed sync.
 const FATAL: i32 = 1;
-
-/// Number of the controller that founds a cluster.
-pub const FOUNDER: u64 = 1;
 
 /// Runs a controller until it is asked to stop.
 pub fn run(arguments: &Daemon) -> anyhow::Result<ExitCode> {

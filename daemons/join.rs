@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use xce_config::{ControllerConfig, Home};
-use xce_controller::peers::name_of;
+use xce_controller::peers::{FOUNDER, name_of};
 use xce_link::hello::VERSIONS;
 use xce_link::{
     Authority, Caller, Dialer, Hello, HelloAnswer, HelloCode, Identity, Invitation, Opening,
@@ -18,7 +18,6 @@ use xce_model::Incarnation;
 use xce_session::member_wire::{AskMember, Joined, ReplyMember};
 use xce_session::wire::{Ask, Reply, Request};
 
-use crate::controller::FOUNDER;
 use crate::prepare;
 
 /// How long joining is tried. Source: chosen; an election and a busy machine, and then a person looks.

@@ -26,6 +26,8 @@ const DIAL_WITHIN: Duration = Duration::from_secs(1);
 /// Pushed messages that may wait; peers push none. Source: the least.
 const PUSHES_MAX: usize = 1;
 
+pub use xce_ledger::FOUNDER;
+
 /// Name of a controller in its certificate.
 pub fn name_of(node: u64) -> String {
     format!("c{node}")
