@@ -9,4 +9,5 @@ pub mod net;
 pub mod patience;
 pub mod processes;
 pub mod programs;
+pub mod three;
 pub mod watch;
