@@ -3,7 +3,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use tokio::sync::watch;
 use xce_deciding::{Decided, Times, schedule};
@@ -59,10 +58,6 @@ pub struct Control {
     /// Whether the scheduler has been told and has not looked yet.
     pub scheduler_told: AtomicBool,
 }
-
-/// Pause before an actor that is starting again is tried once more.
-/// Source: derived; a first restart takes microseconds, later ones from 10 ms on.
-pub const RESTART_PAUSE: Duration = Duration::from_millis(2);
 
 /// Why a group was not committed, or may not have been.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,6 @@
 //! It lives while its job holds a host, and while a command needs it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use xce_host::HostLife;
 use xce_ledger::{Fact, Group, GroupEvent, Operation, View as LedgerView};
@@ -11,17 +10,15 @@ use xce_model::{JobId, JobState, Lsn, Refusal};
 use xce_replica::rules::Command;
 use xce_replica::wire::{Order, RunId, Want};
 use xce_replica::{JobFact, JobRecord};
-use xce_runtime::{CallError, Context, Crash, Entity, Key, Reply, View};
+use xce_runtime::{Context, Crash, Entity, Key, Reply, View};
 use xce_session::wire::Accepted;
 
-use crate::control::{CommitError, Control, RESTART_PAUSE, outcome_unknown};
-use crate::host;
+use crate::control::{CommitError, Control, outcome_unknown};
+use crate::{host, reach};
 
 /// How often a decision is made again when the state moved under it.
 /// Source: derived; each time another actor made progress, so a handful is already rare.
 pub const DECISIONS_MAX: u32 = 16;
-/// How long a caller waits for a command. Source: chosen; far above a commit on a slow disk.
-pub const COMMAND_WITHIN: Duration = Duration::from_secs(10);
 
 /// The actor.
 pub struct Job {
@@ -268,50 +265,24 @@ pub async fn command(
         return Err(Refusal::not_found("job", id));
     }
     drop(view);
-    let deadline = tokio::time::Instant::now() + COMMAND_WITHIN;
-    while tokio::time::Instant::now() < deadline {
-        let address = match control.jobs.address::<Message>(&key(id)) {
-            Some(address) => address,
-            None => {
-                let job = Job {
-                    control: Arc::clone(control),
-                    id,
-                };
-                let started = control
-                    .jobs
-                    .spawn_started(key(id), None, job, COMMAND_WITHIN);
-                match started.await {
-                    Ok(address) => address,
-                    Err(_exists_or_stopping) => {
-                        tokio::time::sleep(RESTART_PAUSE).await;
-                        continue;
-                    }
-                }
-            }
-        };
-        let principal = principal.to_owned();
-        let asked = |reply| {
-            Message::Command(Box::new(Asked {
-                command,
-                principal,
-                operation,
-                reply,
-            }))
-        };
-        match address.call(asked, COMMAND_WITHIN).await {
-            Ok(answer) => {
-                release_idle(control, id);
-                return answer;
-            }
-            Err(CallError::NotDelivered(_)) => tokio::time::sleep(RESTART_PAUSE).await,
-            Err(CallError::Unknown(_)) => return Err(outcome_unknown()),
-        }
-    }
-    Err(Refusal::new(
-        xce_model::RefusalKind::Unavailable,
-        "busy",
-        format!("the actor of job {id} could not be reached; try again"),
-    ))
+    let actor = || {
+        let control = Arc::clone(control);
+        control.jobs.ensure(key(id), || Job {
+            control: Arc::clone(&control),
+            id,
+        })
+    };
+    let answer = reach::ask(actor, |reply| {
+        Message::Command(Box::new(Asked {
+            command,
+            principal: principal.to_owned(),
+            operation,
+            reply,
+        }))
+    });
+    let answer = answer.await.flatten();
+    release_idle(control, id);
+    answer
 }
 
 fn release_idle(control: &Control, id: JobId) {

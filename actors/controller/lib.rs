@@ -34,6 +34,7 @@ pub mod orders;
 mod peer_doors;
 pub mod peers;
 mod publisher;
+mod reach;
 mod refusals;
 mod reign;
 pub mod reports;

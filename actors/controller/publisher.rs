@@ -140,7 +140,8 @@ impl Entity for Publisher {
 fn tell_everybody(control: &Arc<Control>) {
     let view = control.view();
     for host in view.hosts().values() {
-        host::ensure(control, &host.inventory.name);
+        // At the end of the node none is wanted.
+        drop(host::ensure(control, &host.inventory.name));
     }
     for service in view.services().values() {
         service::look(control, service.id);
@@ -182,7 +183,7 @@ fn tell(control: &Arc<Control>, keys: BTreeSet<LedgerKey>) {
             LedgerKey::Host(name) => {
                 schedule = true;
                 match view.host(&name) {
-                    Some(_) => host::ensure(control, &name),
+                    Some(_) => drop(host::ensure(control, &name)),
                     None => host::release(control, &name),
                 }
                 services.extend(services_on(&view, &name));

@@ -27,7 +27,7 @@ use crate::control::{CommitError, Control, operation, outcome_unknown};
 use crate::refusals;
 
 /// Longest wait of a read for the position that it asks for. Source: as for commands.
-const POSITION_WITHIN: Duration = crate::job::COMMAND_WITHIN;
+const POSITION_WITHIN: Duration = crate::reach::COMMAND_WITHIN;
 
 /// Who asks, and under which operation.
 struct Caller<'a> {

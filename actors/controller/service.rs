@@ -1,23 +1,23 @@
 //! A service's actor: decides whenever something that concerns it was committed, and on commands.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use xce_deciding::{ServiceStep, Times};
 use xce_ledger::{Group, Operation};
 use xce_model::{ClusterTime, Lsn, OperationId, Refusal, RefusalKind, ServiceId};
-use xce_runtime::{CallError, Context, Crash, Entity, Key, Reply, Timer, Trigger, View};
+use xce_runtime::{
+    Address, Context, Crash, Entity, Key, Refusal as Absent, Reply, Timer, Trigger, View,
+};
 use xce_service::rules::{Answer, Author, Effect, Event};
 use xce_session::wire::Accepted;
 
-use crate::control::{CommitError, Control, RESTART_PAUSE, outcome_unknown};
+use crate::control::{CommitError, Control, outcome_unknown};
 use crate::job::DECISIONS_MAX;
+use crate::reach;
 
 /// Most decisions in a row without looking into the mailbox.
 /// Source: derived; a rollout step a decision, far above what one event leads to.
 const STEPS_MAX: u32 = 64;
-/// How long a caller waits for a command. Source: as for jobs.
-const COMMAND_WITHIN: Duration = crate::job::COMMAND_WITHIN;
 
 /// The actor.
 pub struct Service {
@@ -290,6 +290,13 @@ pub fn key(id: ServiceId) -> Key {
     Key::numbered(Service::KIND, id.0)
 }
 
+fn ensure(control: &Arc<Control>, id: ServiceId) -> Result<Address<Message>, Absent> {
+    control.services.ensure(key(id), || Service {
+        control: Arc::clone(control),
+        id,
+    })
+}
+
 /// Tells a service's actor to look; it is started where need be, and let go when it is deleted.
 pub fn look(control: &Arc<Control>, id: ServiceId) {
     if control.view().service(id).is_none() {
@@ -300,13 +307,7 @@ pub fn look(control: &Arc<Control>, id: ServiceId) {
     match control.services.address::<Message>(&key(id)) {
         // One that is down looks when it starts; a full mailbox holds a look already.
         Some(address) => drop(address.cast(Message::Look)),
-        None => {
-            let service = Service {
-                control: Arc::clone(control),
-                id,
-            };
-            drop(control.services.spawn(key(id), None, service));
-        }
+        None => drop(ensure(control, id)),
     }
 }
 
@@ -322,29 +323,21 @@ pub async fn command(
     principal: &str,
     operation: Option<Operation>,
 ) -> Result<Accepted, Refusal> {
-    let deadline = tokio::time::Instant::now() + COMMAND_WITHIN;
-    while tokio::time::Instant::now() < deadline {
-        look(control, id);
-        let Some(address) = control.services.address::<Message>(&key(id)) else {
-            tokio::time::sleep(RESTART_PAUSE).await;
-            continue;
-        };
-        let (command, principal) = (command.clone(), principal.to_owned());
-        let asked = |reply| {
+    let answer = reach::ask(
+        || ensure(control, id),
+        |reply| {
             Message::Command(Box::new(Asked {
-                command,
+                command: command.clone(),
                 cause,
-                principal,
+                principal: principal.to_owned(),
                 operation,
                 reply,
             }))
-        };
-        match address.call(asked, COMMAND_WITHIN).await {
-            Ok(answer) => return answer,
-            Err(CallError::NotDelivered(_)) => tokio::time::sleep(RESTART_PAUSE).await,
-            Err(CallError::Unknown(_)) => return Err(outcome_unknown()),
-        }
+        },
+    );
+    let answer = answer.await.flatten();
+    if control.view().service(id).is_none() {
+        drop(control.services.stop(&key(id)));
     }
-    let text = format!("the actor of service {id} could not be reached; try again");
-    Err(Refusal::new(RefusalKind::Unavailable, "busy", text))
+    answer
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use ractor::{ActorId, ActorRef};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::inspect::View;
 use crate::node::Node;
@@ -53,6 +54,8 @@ pub(crate) struct Slot<M: Send + 'static> {
     pub(crate) lease: Arc<Semaphore>,
     mailbox_max: u32,
     current: ArcSwapOption<ActorRef<Envelope<M>>>,
+    /// Told when an incarnation begins to receive, and when the place is given up.
+    changed: Notify,
     last_view: Mutex<Option<View>>,
 }
 
@@ -70,6 +73,7 @@ impl<M: Send + 'static> Slot<M> {
             lease: Arc::new(Semaphore::new(1)),
             mailbox_max,
             current: ArcSwapOption::empty(),
+            changed: Notify::new(),
             last_view: Mutex::new(None),
         }
     }
@@ -77,6 +81,7 @@ impl<M: Send + 'static> Slot<M> {
     /// Makes an incarnation the one that receives.
     pub(crate) fn occupy(&self, incarnation: ActorRef<Envelope<M>>) {
         self.current.store(Some(Arc::new(incarnation)));
+        self.changed.notify_waiters();
     }
 
     /// Forgets an incarnation that has ended, unless a newer one receives already.
@@ -106,6 +111,8 @@ pub(crate) trait Occupant: Send + Sync + 'static {
     fn kill(&self) -> bool;
     fn ask_view(self: Arc<Self>, answer: oneshot::Sender<View>) -> Result<(), NotDelivered>;
     fn last_view(&self) -> Option<View>;
+    /// Tells whoever waits for an incarnation that none will come.
+    fn give_up(&self);
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
@@ -139,6 +146,10 @@ impl<M: Send + 'static> Occupant for Slot<M> {
             .clone()
     }
 
+    fn give_up(&self) {
+        self.changed.notify_waiters();
+    }
+
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
     }
@@ -167,6 +178,13 @@ impl<M: Send + 'static> Address<M> {
     /// The entity's counters.
     pub fn probe(&self) -> &Probe {
         &self.0.probe
+    }
+
+    /// Ends when an incarnation begins to receive, or when the entity has gone for good, after this
+    /// was called. Made before a message is sent, it tells when one that was [`NotDelivered::Down`]
+    /// is worth sending again, to an address that is looked up again.
+    pub fn change(&self) -> Notified<'_> {
+        self.0.changed.notified()
     }
 
     /// Sends a message without an answer.

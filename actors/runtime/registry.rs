@@ -78,7 +78,10 @@ impl Registry {
     }
 
     pub(crate) fn remove(&self, key: &Key) {
-        write(self.shard(key)).remove(key);
+        let removed = write(self.shard(key)).remove(key);
+        if let Some(occupant) = removed {
+            occupant.give_up();
+        }
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<dyn Occupant>> {

@@ -77,6 +77,26 @@ impl Shards {
         shard.spawn(key, parent, entity, self.0.policy)
     }
 
+    /// The address of an entity, which is added where there is none.
+    ///
+    /// # Errors
+    /// As [`Supervisor::spawn`]; [`Refusal::Unknown`] where one went away just now.
+    pub fn ensure<E: Entity>(
+        &self,
+        key: Key,
+        entity: impl FnOnce() -> E,
+    ) -> Result<Address<E::Message>, Refusal> {
+        if let Some(address) = self.address(&key) {
+            return Ok(address);
+        }
+        match self.spawn(key.clone(), None, entity()) {
+            Err(Refusal::Exists(_)) => self
+                .address(&key)
+                .ok_or_else(|| Refusal::Unknown(key.to_string())),
+            spawned => spawned,
+        }
+    }
+
     /// Adds an entity and waits until its mailbox is open, as [`Supervisor::spawn_started`].
     ///
     /// # Errors

@@ -5,24 +5,26 @@ use std::sync::Arc;
 use xce_link::CloseCode;
 use xce_model::{JobId, Refusal, RefusalKind};
 use xce_replica::wire::Order;
-use xce_runtime::{Entity, Key};
+use xce_runtime::{Address, Entity, Key, Refusal as Absent};
 
 use super::{Host, Message};
 use crate::connections::Connection;
 use crate::control::Control;
+use crate::reach;
 
 fn key(name: &str) -> Key {
     Key::new(Host::KIND, name)
 }
 
-/// Makes sure that a host's actor lives.
-pub fn ensure(control: &Arc<Control>, name: &str) {
-    let host = Host {
+/// The address of a host's actor, which is started where it is not there.
+///
+/// # Errors
+/// The node ends, or the actor went away just now.
+pub fn ensure(control: &Arc<Control>, name: &str) -> Result<Address<Message>, Absent> {
+    control.hosts.ensure(key(name), || Host {
         control: Arc::clone(control),
         name: name.to_owned(),
-    };
-    // One that exists is what is wanted; at the end of the node nothing is.
-    drop(control.hosts.spawn(key(name), None, host));
+    })
 }
 
 /// Lets a host's actor go.
@@ -32,7 +34,7 @@ pub fn release(control: &Control, name: &str) {
 }
 
 /// The address of a host's actor.
-pub fn address(control: &Control, name: &str) -> Option<xce_runtime::Address<Message>> {
+pub fn address(control: &Control, name: &str) -> Option<Address<Message>> {
     control.hosts.address(&key(name))
 }
 
@@ -71,18 +73,11 @@ pub fn connect(control: &Arc<Control>, name: &str, connection: Arc<Connection>) 
     let (control, name) = (Arc::clone(control), name.to_owned());
     control.connections.wait(&connection);
     xce_runtime::Task::spawn(async move {
-        ensure(&control, &name);
-        let deadline = tokio::time::Instant::now() + crate::job::COMMAND_WITHIN;
-        while tokio::time::Instant::now() < deadline {
-            let host = address(&control, &name);
-            let told = host.map(|host| host.cast(Message::Connected(Arc::clone(&connection))));
-            if let Some(Ok(())) = told {
-                return;
-            }
-            tokio::time::sleep(crate::control::RESTART_PAUSE).await;
+        let message = || Message::Connected(Arc::clone(&connection));
+        if reach::tell(|| ensure(&control, &name), message).await {
+            return;
         }
-        let session = connection.session;
-        control.connections.answered(&name, session);
+        control.connections.answered(&name, connection.session);
         connection
             .peer
             .close(CloseCode::Refused, "the host's actor could not be reached");

@@ -1,13 +1,10 @@
 //! Hosts: read, and commands for their actors.
 
-use xce_model::{Refusal, RefusalKind};
-use xce_runtime::CallError;
+use xce_model::Refusal;
 use xce_session::wire::{AskHost, Reply};
 
 use super::Caller;
-use crate::control::outcome_unknown;
-use crate::host;
-use crate::{job, views};
+use crate::{host, reach, views};
 use xce_host::rules::Command;
 
 pub async fn answer(caller: &Caller<'_>, ask: AskHost) -> Result<Reply, Refusal> {
@@ -45,26 +42,14 @@ async fn command(caller: &Caller<'_>, name: &str, command: Command) -> Result<Re
     if caller.control.view().host(name).is_none() {
         return Err(not_found(name));
     }
-    let Some(address) = host::address(caller.control, name) else {
-        let text = format!("the actor of host {name} is not there yet; try again");
-        return Err(Refusal::new(RefusalKind::Unavailable, "busy", text));
-    };
-    let (principal, operation) = (caller.name().to_owned(), caller.operation);
-    let asked = |reply| {
+    let actor = || host::ensure(caller.control, name);
+    let answer = reach::ask(actor, |reply| {
         host::Message::Command(Box::new(host::Asked {
-            command,
-            principal,
-            operation,
+            command: command.clone(),
+            principal: caller.name().to_owned(),
+            operation: caller.operation,
             reply,
         }))
-    };
-    match address.call(asked, job::COMMAND_WITHIN).await {
-        Ok(answer) => answer.map(Reply::Accepted),
-        Err(CallError::NotDelivered(error)) => Err(Refusal::new(
-            RefusalKind::Unavailable,
-            "busy",
-            error.to_string(),
-        )),
-        Err(CallError::Unknown(_)) => Err(outcome_unknown()),
-    }
+    });
+    answer.await.flatten().map(Reply::Accepted)
 }

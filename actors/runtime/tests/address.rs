@@ -120,3 +120,27 @@ fn admission_never_lets_more_in_from_many_threads() {
     });
     assert_eq!(door.in_flight(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_change_tells_when_a_place_is_worth_another_try() {
+    let world = World::new(UNTIRING).await;
+    let key = Key::new(Worker::KIND, "1");
+    let supervisor = world.root.supervisor();
+    let address = supervisor
+        .spawn(key.clone(), None, Worker::default(), POLICY)
+        .unwrap();
+    let change = address.change();
+    assert_eq!(
+        address.cast(Tell::Add(1)),
+        Err(NotDelivered::Down),
+        "it has not started yet"
+    );
+    change.await;
+    assert_eq!(address.call(Tell::Sum, SOON).await, Ok(0));
+    let change = address.change();
+    supervisor.stop(&key).unwrap();
+    tokio::time::timeout(SOON, change)
+        .await
+        .expect("whoever waits hears that it is gone");
+    assert!(world.node.address::<Tell>(&key).is_none());
+}
