@@ -99,6 +99,7 @@ pub struct Cli {
     home: PathBuf,
     directory: PathBuf,
     variables: Vec<(String, String)>,
+    entry: Vec<String>,
 }
 
 impl Cli {
@@ -108,7 +109,15 @@ impl Cli {
             home: home.to_path_buf(),
             directory: crate::root().to_path_buf(),
             variables: Vec::new(),
+            entry: Vec::new(),
         }
+    }
+
+    /// On a host of a network, which is entered by these words.
+    #[must_use]
+    pub fn on(mut self, entry: Vec<String>) -> Self {
+        self.entry = entry;
+        self
     }
 
     /// With another working directory.
@@ -127,7 +136,7 @@ impl Cli {
 
     /// The command, for tests that read it while it runs.
     pub fn command<W: AsRef<OsStr>>(&self, words: &[W]) -> Command {
-        let mut command = Command::new(binaries::path("xcecli"));
+        let mut command = entered(&self.entry, &binaries::path("xcecli"));
         command
             .args(words)
             .current_dir(&self.directory)
@@ -210,6 +219,16 @@ impl Cli {
         );
         id.to_owned()
     }
+}
+
+/// A program that is started by other words, where there are any.
+pub fn entered(entry: &[String], program: &Path) -> Command {
+    let Some((first, rest)) = entry.split_first() else {
+        return Command::new(program);
+    };
+    let mut command = Command::new(first);
+    command.args(rest).arg(program);
+    command
 }
 
 /// Runs a command to its end, with bounded patience.

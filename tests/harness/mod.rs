@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod groups;
 pub mod load;
 pub mod net;
+pub mod network;
 pub mod patience;
 pub mod processes;
 pub mod programs;

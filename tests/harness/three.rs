@@ -6,15 +6,19 @@
 use std::fs::File;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
 use super::cli::{self, Answer, Cli};
+use super::network::Network;
 use super::{binaries, patience, processes, programs};
 
 /// Settings of every controller, unless a test asks for others.
 const SETTINGS: [&str; 2] = ["beat=500ms", "host_grace=5s"];
+
+/// Where controllers on hosts of their own listen. Source: chosen; nobody else is there.
+const PORT: u16 = 7_000;
 
 /// A daemon of the cluster, down or running.
 #[derive(Debug)]
@@ -31,6 +35,7 @@ pub struct Three {
     folder: PathBuf,
     settings: Vec<String>,
     daemons: Vec<Daemon>,
+    network: Option<Network>,
 }
 
 impl Three {
@@ -47,10 +52,26 @@ impl Three {
     /// # Panics
     /// When it does not come up.
     pub fn start_with(name: &str, settings: &[&str]) -> Self {
-        let mut three = Self::controllers(name, settings);
+        Self::begin(name, settings, None, &["h1", "h2"])
+    }
+
+    /// As [`Three::start_with`], with four workers, each daemon on a host of its own of the network;
+    /// users are on the host `user`.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn on(network: Network, name: &str, settings: &[&str]) -> Self {
+        Self::begin(name, settings, Some(network), &["h1", "h2", "h3", "h4"])
+    }
+
+    /// The hosts of a network for [`Three::on`].
+    pub const HOSTS: [&str; 8] = ["c1", "c2", "c3", "h1", "h2", "h3", "h4", "user"];
+
+    fn begin(name: &str, settings: &[&str], network: Option<Network>, workers: &[&str]) -> Self {
+        let mut three = Self::controllers(name, settings, network);
         let user = three.invite("c1", &["--user", "root"]);
         three.xced(&["join", &user], "user").good();
-        for host in ["h1", "h2"] {
+        for host in workers {
             three.add_worker(host);
         }
         patience::until("all hosts are up", || {
@@ -58,13 +79,13 @@ impl Three {
             let up = |host: &Value| host["state"] == "up";
             hosts
                 .as_array()
-                .is_some_and(|hosts| hosts.len() == 2 && hosts.iter().all(up))
+                .is_some_and(|hosts| hosts.len() == workers.len() && hosts.iter().all(up))
         });
         three
     }
 
     /// Three controllers, no worker and no user of their own.
-    fn controllers(name: &str, settings: &[&str]) -> Self {
+    fn controllers(name: &str, settings: &[&str], network: Option<Network>) -> Self {
         let folder = tempfile::Builder::new()
             .prefix(&format!("xce-{name}-"))
             .tempdir()
@@ -75,14 +96,42 @@ impl Three {
             folder,
             settings: settings.map(|one| (*one).to_owned()).collect(),
             daemons: Vec::new(),
+            network,
         };
-        let listen = free_port();
+        let listen = three.listen("c1");
         three.xced(&["init", "--listen", &listen], "c1").good();
         three.controller("c1");
         for name in ["c2", "c3"] {
             three.add_controller(name);
         }
         three
+    }
+
+    /// The network of [`Three::on`].
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn network(&self) -> &Network {
+        self.network.as_ref().expect("it was started on a network")
+    }
+
+    /// Words that enter the host of that name, or that of the users; none without a network.
+    fn entry(&self, host: &str) -> Vec<String> {
+        let host = if Self::HOSTS.contains(&host) {
+            host
+        } else {
+            "user"
+        };
+        let network = self.network.as_ref();
+        network.map_or_else(Vec::new, |network| network.entry(host))
+    }
+
+    /// Where a new controller is to listen.
+    fn listen(&self, name: &str) -> String {
+        match &self.network {
+            None => free_port(),
+            Some(network) => format!("{}:{PORT}", network.address(name)),
+        }
     }
 
     /// Where everything of this cluster lies.
@@ -103,12 +152,12 @@ impl Three {
 
     /// The user's command line, which knows all controllers.
     pub fn cli(&self) -> Cli {
-        Cli::new(&self.home("user"))
+        Cli::new(&self.home("user")).on(self.entry("user"))
     }
 
     /// Runs `xced` with a home, to its end.
     pub fn xced(&self, words: &[&str], home: &str) -> Answer {
-        let mut command = Command::new(binaries::path("xced"));
+        let mut command = cli::entered(&self.entry(home), &binaries::path("xced"));
         command.args(words).arg("--home").arg(self.home(home));
         cli::run(command, None)
     }
@@ -116,7 +165,8 @@ impl Three {
     /// A token that a controller issues.
     pub fn invite(&self, by: &str, whom: &[&str]) -> String {
         let words: Vec<&str> = ["cluster", "invite"].iter().chain(whom).copied().collect();
-        Cli::new(&self.home(by)).good(&words).trim().to_owned()
+        let cli = Cli::new(&self.home(by)).on(self.entry(by));
+        cli.good(&words).trim().to_owned()
     }
 
     /// Takes in one more controller by a token of `c1`, and waits for its vote.
@@ -125,7 +175,7 @@ impl Three {
     /// When it gets none.
     pub fn add_controller(&mut self, name: &str) {
         let token = self.invite("c1", &["--controller"]);
-        let listen = free_port();
+        let listen = self.listen(name);
         self.xced(&["join", &token, "--listen", &listen], name)
             .good();
         self.controller(name);
@@ -138,7 +188,8 @@ impl Three {
     /// When it gets none.
     pub fn wait_for_vote(&self, of: &str, name: &str) {
         patience::until(&format!("{name} has a vote"), || {
-            let members = Cli::new(&self.home(of)).json(&["cluster", "members"]);
+            let cli = Cli::new(&self.home(of)).on(self.entry(of));
+            let members = cli.json(&["cluster", "members"]);
             let members = members.as_array().cloned().unwrap_or_default();
             members
                 .iter()
@@ -237,8 +288,8 @@ impl Three {
             .append(true)
             .open(self.folder.join(format!("{name}.log")))
             .expect("the log can be written");
+        let mut command = cli::entered(&self.entry(name), &binaries::path("xced"));
         let daemon = self.daemon_mut(name);
-        let mut command = Command::new(binaries::path("xced"));
         command
             .args(&daemon.words)
             .envs(daemon.environment.iter().cloned())
