@@ -1,7 +1,7 @@
 //! The disk under the log, as a trait, so that tests can make it fail.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -29,9 +29,10 @@ impl DiskMode {
     }
 }
 
-/// One open segment.
+/// One open file.
 pub trait Device: Send {
-    /// Writes some of `bytes` at `offset` and says how many; both are multiples of 4096.
+    /// Writes some of `bytes` at `offset` and says how many; both are multiples of 4096 in a file that
+    /// was opened as a segment.
     ///
     /// # Errors
     /// Whatever the device says; the log never retries.
@@ -44,7 +45,7 @@ pub trait Device: Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// Where segments live.
+/// Where segments and snapshots live.
 pub trait Disk: Send + Sync {
     /// Opens an existing file for log writes.
     ///
@@ -57,6 +58,37 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// `StorageFull` when there is no space; the caller removes what is left and tries again later.
     fn preallocate(&self, path: &Path, bytes: u64) -> io::Result<()>;
+
+    /// Opens a file to be written through the page cache; an existing one is kept when `keep` says so
+    /// and emptied otherwise.
+    ///
+    /// # Errors
+    /// Whatever the file system says.
+    fn create(&self, path: &Path, keep: bool) -> io::Result<Box<dyn Device>>;
+
+    /// Opens a file for reading from its start.
+    ///
+    /// # Errors
+    /// Whatever the file system says.
+    fn read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
+
+    /// Gives a file another name, in the place of whatever had it.
+    ///
+    /// # Errors
+    /// Whatever the file system says.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// Whatever the file system says.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes the names in a directory durable.
+    ///
+    /// # Errors
+    /// Whatever the file system says.
+    fn sync_directory(&self, path: &Path) -> io::Result<()>;
 
     /// How this disk makes writes durable.
     fn mode(&self) -> DiskMode;
@@ -130,6 +162,34 @@ impl Disk for FileDisk {
         file.sync_all()
     }
 
+    fn create(&self, path: &Path, keep: bool) -> io::Result<Box<dyn Device>> {
+        let file = OpenOptions::new()
+            .create(true)
+            .write(true)
+            .truncate(!keep)
+            .open(path)?;
+        Ok(Box::new(FileDevice {
+            file,
+            mode: DiskMode::Synced,
+        }))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(File::open(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        sync_directory(path)
+    }
+
     fn mode(&self) -> DiskMode {
         self.mode
     }
@@ -159,4 +219,49 @@ impl Device for FileDevice {
 /// Makes the entries of a directory durable.
 pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
+}
+
+/// Writes all of `bytes`, however little the device takes at a time.
+pub(crate) fn write_fully(device: &mut dyn Device, bytes: &[u8], offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let now = device.write_at(&bytes[done..], offset + done as u64)?;
+        if now == 0 || now > bytes.len() - done {
+            return Err(io::Error::new(
+                io::ErrorKind::WriteZero,
+                "the device took no bytes",
+            ));
+        }
+        done += now;
+    }
+    Ok(())
+}
+
+/// Writes a file from its start to its end.
+pub(crate) struct Onward {
+    device: Box<dyn Device>,
+    offset: u64,
+}
+
+impl Onward {
+    pub(crate) fn new(device: Box<dyn Device>) -> Self {
+        Self { device, offset: 0 }
+    }
+
+    /// Makes all of it durable.
+    pub(crate) fn sync(mut self) -> io::Result<()> {
+        self.device.sync()
+    }
+}
+
+impl io::Write for Onward {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let now = self.device.write_at(bytes, self.offset)?;
+        self.offset += now as u64;
+        Ok(now)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

@@ -11,6 +11,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use xce_failpoint::Point;
+
 use crate::config::WalConfig;
 use crate::device::sync_directory;
 use crate::error::{Damage, OpenError};
@@ -161,6 +163,8 @@ fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::create(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
+    xce_failpoint::check(Point::WalIdentityWritten)?;
     std::fs::rename(&temporary, path)?;
+    xce_failpoint::hit(Point::WalIdentityRenamed);
     path.parent().map_or(Ok(()), sync_directory)
 }

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 
 use crate::config::WalConfig;
-use crate::device::{Disk, FileDisk};
+use crate::device::{Disk, DiskMode, FileDisk};
 use crate::directory::StateDirectory;
 use crate::error::{Damage, OpenError};
 use crate::machine::Machine;
 use crate::raft::{LogStore, StateMachine, Waiters};
-use crate::record::LogMarks;
+use crate::record::{LogMarks, Record};
 use crate::recover::{Recovered, io_error, recover, remove_leftovers};
 use crate::request::footprint;
 use crate::segment_log::{LogFigures, LogParts, SegmentInfo, SegmentLog, Tail};
@@ -55,17 +55,27 @@ impl Foundation {
     ) -> Result<(Self, Parts<M>), OpenError> {
         let directory = StateDirectory::open(config)?;
         let recovered = recover_log(&directory, config)?;
-        let snapshots = Arc::new(SnapshotStore::new(directory.snapshots(), config.cluster_id));
+        let snapshots = Arc::new(SnapshotStore::new(
+            plain_disk(config),
+            directory.snapshots(),
+            config.cluster_id,
+        ));
         let restored = restore(&snapshots, &recovered, &directory, &mut machine)?;
         let covered = restored.as_ref().map_or(0, SnapshotInfo::lsn);
         let Recovered {
-            marks,
-            entries,
+            mut marks,
+            mut entries,
             segments,
             tail,
             ..
         } = recovered;
-        let (log, disk) = open_log(config, &directory, marks, segments, tail)?;
+        let (mut log, disk) = open_log(config, &directory, marks, segments, tail)?;
+        if let Some(purged) = purge_after_install(restored.as_ref(), marks) {
+            log.append(std::slice::from_ref(&purged))
+                .map_err(io_error("write the log in", &config.dir))?;
+            marks.follow(&purged);
+            entries.clear();
+        }
         let spare = log.spares().watch();
         let figures = log.figures();
         let shared = Arc::new(Shared::default());
@@ -111,8 +121,23 @@ impl Foundation {
     }
 }
 
+/// What is missing in a log whose node stopped after a snapshot of the primary was installed and before
+/// the log was purged up to there.
+fn purge_after_install(restored: Option<&SnapshotInfo>, marks: LogMarks) -> Option<Record> {
+    let head = &restored?.head;
+    let covered = head.last?;
+    let missing = head.installed && marks.last.is_none_or(|last| last.index < covered.index);
+    missing.then_some(Record::Purged(covered))
+}
+
+/// The disk for what is not the log: nothing there is written directly.
+pub(crate) fn plain_disk(config: &WalConfig) -> Arc<dyn Disk> {
+    let plain = || Arc::new(FileDisk::with_mode(DiskMode::Synced)) as Arc<dyn Disk>;
+    config.disk.as_ref().map_or_else(plain, Arc::clone)
+}
+
 /// Goes on with the recovered log, or makes a new one and then the file that marks it as made.
-fn open_log(
+pub(crate) fn open_log(
     config: &WalConfig,
     directory: &StateDirectory,
     marks: LogMarks,
@@ -158,9 +183,13 @@ fn once(on_fatal: Fatal, shared: &Arc<Shared>, closing: &Arc<AtomicBool>) -> OnF
     })
 }
 
-fn recover_log(directory: &StateDirectory, config: &WalConfig) -> Result<Recovered, OpenError> {
+pub(crate) fn recover_log(
+    directory: &StateDirectory,
+    config: &WalConfig,
+) -> Result<Recovered, OpenError> {
     let log = directory.log();
-    let recovered = recover(&log, config.cluster_id, config.node_id)?;
+    let disk = plain_disk(config);
+    let recovered = recover(disk.as_ref(), &log, config.cluster_id, config.node_id)?;
     let damage = |detail: &str| Damage {
         file: log.clone(),
         offset: 0,
@@ -175,12 +204,12 @@ fn recover_log(directory: &StateDirectory, config: &WalConfig) -> Result<Recover
     if let Some((path, offset)) = &recovered.torn {
         tracing::warn!(path = %path.display(), offset, "torn batch at the end of the log dropped");
     }
-    remove_leftovers(&log)?;
+    remove_leftovers(disk.as_ref(), &log)?;
     Ok(recovered)
 }
 
 /// Restores the newest usable snapshot and checks that the log goes on from it.
-fn restore<M: Machine>(
+pub(crate) fn restore<M: Machine>(
     snapshots: &SnapshotStore,
     recovered: &Recovered,
     directory: &StateDirectory,
@@ -211,7 +240,8 @@ fn restore<M: Machine>(
         );
         return Err(damage(&directory.snapshots(), detail).into());
     }
-    if covered > last {
+    let installed = restored.as_ref().is_some_and(|info| info.head.installed);
+    if covered > last && !installed {
         let detail = format!("the log ends at {last}, but a snapshot covers {covered}");
         return Err(damage(&directory.log(), detail).into());
     }

@@ -6,12 +6,12 @@
 //!   offset was durable; otherwise it is a torn tail and is zeroed.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use crate::aligned::AlignedBuffer;
 use crate::batch::{self, BLOCK_BYTES, BatchFault};
+use crate::device::{Disk, write_fully};
 use crate::error::{Damage, OpenError};
 use crate::record::{LogMarks, LogPosition, Record, StoredEntry};
 use crate::segment::{self, FIRST_BATCH, SegmentHeader};
@@ -42,6 +42,7 @@ impl Recovered {
 /// # Errors
 /// Damage, a foreign or newer segment, or an error of the system. Nothing is changed then.
 pub(crate) fn recover(
+    disk: &dyn Disk,
     directory: &Path,
     cluster_id: [u8; 16],
     node_id: u64,
@@ -50,7 +51,7 @@ pub(crate) fn recover(
     let mut replay = Replay::default();
     let mut tail = None;
     for (place, (sequence, path)) in paths.iter().enumerate() {
-        let bytes = std::fs::read(path).map_err(io_error("read", path))?;
+        let bytes = read_up_to(disk, path, u64::MAX)?;
         let header = SegmentHeader::decode(&bytes, path)?;
         check_owner(&header, path, cluster_id, node_id)?;
         let expected = paths[0].0 + place as u64;
@@ -69,7 +70,7 @@ pub(crate) fn recover(
         replay.start_segment(*sequence);
         let end = replay.segment(&bytes, path, header.salt)?;
         match paths.get(place + 1) {
-            Some((_, successor)) => check_whole(path, end, successor)?,
+            Some((_, successor)) => check_whole(disk, path, end, successor)?,
             None => {
                 replay.check_tail(&bytes, path, header.salt, end)?;
                 let segment_bytes = bytes.len() as u64;
@@ -83,17 +84,17 @@ pub(crate) fn recover(
     }
     let recovered = replay.finish(tail, &paths)?;
     if let Some((path, offset)) = &recovered.torn {
-        zero_from(path, *offset).map_err(io_error("zero the torn tail of", path))?;
+        zero_from(disk, path, *offset).map_err(io_error("zero the torn tail of", path))?;
     }
     Ok(recovered)
 }
 
 /// Removes what an interrupted preallocation left behind.
-pub(crate) fn remove_leftovers(directory: &Path) -> Result<(), OpenError> {
+pub(crate) fn remove_leftovers(disk: &dyn Disk, directory: &Path) -> Result<(), OpenError> {
     for entry in std::fs::read_dir(directory).map_err(io_error("list", directory))? {
         let path = entry.map_err(io_error("list", directory))?.path();
         if is_leftover(&path) {
-            std::fs::remove_file(&path).map_err(io_error("remove", &path))?;
+            disk.remove(&path).map_err(io_error("remove", &path))?;
         }
     }
     Ok(())
@@ -151,12 +152,17 @@ pub(crate) fn hex(bytes: &[u8; 16]) -> String {
     format!("{:032x}", u128::from_be_bytes(*bytes))
 }
 
-fn check_whole(path: &Path, end: u64, successor: &Path) -> Result<(), OpenError> {
-    let mut block = Vec::new();
-    let file = File::open(successor).map_err(io_error("open", successor))?;
-    file.take(FIRST_BATCH)
-        .read_to_end(&mut block)
-        .map_err(io_error("read", successor))?;
+fn read_up_to(disk: &dyn Disk, path: &Path, most: u64) -> Result<Vec<u8>, OpenError> {
+    let mut bytes = Vec::new();
+    let read = disk
+        .read(path)
+        .and_then(|file| file.take(most).read_to_end(&mut bytes));
+    read.map_err(io_error("read", path))?;
+    Ok(bytes)
+}
+
+fn check_whole(disk: &dyn Disk, path: &Path, end: u64, successor: &Path) -> Result<(), OpenError> {
+    let block = read_up_to(disk, successor, FIRST_BATCH)?;
     let wanted = SegmentHeader::decode(&block, successor)?.previous_end;
     if end == wanted {
         return Ok(());
@@ -170,13 +176,25 @@ fn check_whole(path: &Path, end: u64, successor: &Path) -> Result<(), OpenError>
     .into())
 }
 
-fn zero_from(path: &Path, offset: u64) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
-    let len = file.metadata()?.len();
-    let zeros = vec![0; usize::try_from(len.saturating_sub(offset)).unwrap_or(0)];
-    file.write_all_at(&zeros, offset)?;
-    file.sync_all()
+fn zero_from(disk: &dyn Disk, path: &Path, offset: u64) -> io::Result<()> {
+    // Whole blocks, as direct writes demand.
+    let len = std::fs::metadata(path)?.len();
+    let len = len.next_multiple_of(BLOCK_BYTES as u64);
+    let mut zeros = AlignedBuffer::with_capacity(ZERO_BYTES);
+    zeros.extend(&[0]);
+    zeros.pad(ZERO_BYTES);
+    let mut file = disk.open(path)?;
+    let mut at = offset;
+    while at < len {
+        let now = usize::try_from(len - at).map_or(ZERO_BYTES, |left| left.min(ZERO_BYTES));
+        write_fully(file.as_mut(), &zeros.bytes()[..now], at)?;
+        at += now as u64;
+    }
+    file.sync()
 }
+
+/// Source: chosen; one zeroing write, large enough to stream and small against a segment.
+const ZERO_BYTES: usize = 1 << 20;
 
 #[derive(Default)]
 struct Replay {

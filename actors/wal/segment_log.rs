@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use xce_failpoint::Point;
+
 use crate::aligned::AlignedBuffer;
 use crate::batch::{self, BATCH_HEADER_BYTES, BLOCK_BYTES};
-use crate::device::{Device, Disk, sync_directory};
+use crate::device::{Device, Disk, write_fully};
 use crate::record::{LogMarks, Record};
 use crate::segment::{self, FIRST_BATCH, SegmentHeader};
 use crate::spare::Spares;
@@ -193,8 +195,11 @@ impl SegmentLog {
             synced_upto,
             records,
         );
+        xce_failpoint::check(Point::WalAppendBefore)?;
         write_fully(self.device.as_mut(), self.buffer.bytes(), self.tail.offset)?;
+        xce_failpoint::check(Point::WalAppendWritten)?;
         self.device.sync()?;
+        xce_failpoint::hit(Point::WalAppendSynced);
         self.tail.offset += self.buffer.len() as u64;
         self.figures.syncs.fetch_add(1, Ordering::Relaxed);
         self.note_remaining();
@@ -210,6 +215,7 @@ impl SegmentLog {
         batch::finish(&mut self.buffer, self.tail.salt, end, end, 1);
         write_fully(self.device.as_mut(), self.buffer.bytes(), end)?;
         self.device.sync()?;
+        xce_failpoint::hit(Point::WalRollSealed);
         let sequence = self
             .parts
             .segments
@@ -299,29 +305,19 @@ fn next_segment(
     let mut device = parts.disk.open(&spare)?;
     write_fully(device.as_mut(), buffer.bytes(), 0)?;
     device.sync()?;
-    std::fs::rename(&spare, segment::path(&parts.directory, sequence))?;
-    sync_directory(&parts.directory)?;
+    xce_failpoint::check(Point::WalRollHeader)?;
+    parts
+        .disk
+        .rename(&spare, &segment::path(&parts.directory, sequence))?;
+    xce_failpoint::check(Point::WalRollRenamed)?;
+    parts.disk.sync_directory(&parts.directory)?;
+    xce_failpoint::hit(Point::WalRollDirectory);
     let tail = Tail {
         salt: header.salt,
         offset: FIRST_BATCH,
         segment_bytes: parts.segment_bytes,
     };
     Ok((device, tail))
-}
-
-fn write_fully(device: &mut dyn Device, bytes: &[u8], offset: u64) -> io::Result<()> {
-    let mut done = 0;
-    while done < bytes.len() {
-        let now = device.write_at(&bytes[done..], offset + done as u64)?;
-        if now == 0 || now > bytes.len() - done {
-            return Err(io::Error::new(
-                io::ErrorKind::WriteZero,
-                "the device took no bytes",
-            ));
-        }
-        done += now;
-    }
-    Ok(())
 }
 
 fn random_salt() -> io::Result<u32> {

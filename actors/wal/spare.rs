@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use xce_failpoint::Point;
+
 use crate::device::Disk;
 
 /// Whether the next segment is at hand.
@@ -170,7 +172,9 @@ impl Shared {
             if !state.discard.is_empty() {
                 let paths = std::mem::take(&mut state.discard);
                 drop(state);
-                remove(&paths);
+                xce_failpoint::hit(Point::WalDiscardBefore);
+                remove(options.disk.as_ref(), &paths);
+                xce_failpoint::hit(Point::WalDiscardAfter);
                 state = self.lock();
             } else if state.ready.is_none() {
                 state.made += 1;
@@ -217,13 +221,13 @@ fn prepare(options: &SpareOptions, path: &Path) -> io::Result<()> {
         .disk
         .preallocate(path, options.segment_bytes)
         .inspect_err(|_| {
-            remove(&[path.to_path_buf()]);
+            remove(options.disk.as_ref(), &[path.to_path_buf()]);
         })
 }
 
-fn remove(paths: &[PathBuf]) {
+fn remove(disk: &dyn Disk, paths: &[PathBuf]) {
     for path in paths {
-        match std::fs::remove_file(path) {
+        match disk.remove(path) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {

@@ -15,6 +15,7 @@ use super::encoding::{decode_membership, entry, log_id, position, stored_vote, v
 use super::machine::{SnapshotFile, StateMachine};
 use super::message::{PeerAnswer, PeerRequest, SnapshotName};
 use super::types::Types;
+use crate::error::chain;
 use crate::machine::Machine;
 use crate::record::StoredVote;
 use crate::snapshot::{Incoming, SnapshotStore};
@@ -150,15 +151,17 @@ impl<M: Machine> Answering<M> {
         let (incoming, snapshots) = (Arc::clone(&self.incoming), Arc::clone(&self.snapshots));
         let checked = tokio::task::spawn_blocking(move || {
             let path = incoming.take(name).map_err(|error| error.to_string())?;
-            let head = snapshots
-                .check(&path)
-                .map_err(|error| crate::error::chain(&error))?;
-            Ok::<_, String>((path, head))
+            let head = snapshots.check(&path).map_err(|error| chain(&error));
+            let head = head.and_then(|head| match head.last == Some(name.last) {
+                true => Ok(head),
+                false => Err("the snapshot covers something else than it said".to_owned()),
+            });
+            if head.is_err() {
+                incoming.done();
+            }
+            head.map(|head| (path, head))
         });
         let (path, head) = checked.await.map_err(|error| error.to_string())??;
-        if head.last != Some(name.last) {
-            return Err("the snapshot covers something else than it said".to_owned());
-        }
         let snapshot = SnapshotOf::<Types, SnapshotFile> {
             meta: SnapshotMetaOf::<Types> {
                 last_log_id: head.last.map(log_id),
@@ -171,6 +174,7 @@ impl<M: Machine> Answering<M> {
             .install_full_snapshot(vote(leader), snapshot)
             .await
             .map_err(|error| error.to_string())?;
+        self.incoming.done();
         Ok(PeerAnswer::SnapshotInstalled(stored_vote(&response.vote)))
     }
 }

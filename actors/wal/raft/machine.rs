@@ -11,6 +11,7 @@ use futures::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use openraft::type_config::alias::{SnapshotMetaOf, SnapshotOf};
 use openraft::{EntryPayload, OptionalSend};
+use xce_failpoint::Point;
 
 use super::encoding::{decode_membership, log_id, position, stored_membership_bytes};
 use super::types::{Entry, LogId, StoredMembership, Types};
@@ -70,8 +71,9 @@ impl<Outcome> Waiters<Outcome> {
 
 /// Drives a [`Machine`].
 pub(crate) struct StateMachine<M: Machine> {
-    /// Never contended: the lock only makes the machine shareable by type.
-    machine: Mutex<M>,
+    /// Never contended: the lock only makes the machine shareable by type. Away while a snapshot is
+    /// installed.
+    machine: Mutex<Option<M>>,
     last: Option<LogId>,
     membership: StoredMembership,
     waiters: Arc<Waiters<M::Outcome>>,
@@ -101,7 +103,7 @@ impl<M: Machine> StateMachine<M> {
             shared.snapshot_lsn.store(last.index, Ordering::Relaxed);
         }
         Ok(Self {
-            machine: Mutex::new(machine),
+            machine: Mutex::new(Some(machine)),
             last: last.map(log_id),
             membership,
             waiters,
@@ -115,17 +117,41 @@ impl<M: Machine> StateMachine<M> {
         let head = SnapshotHead {
             last: self.last.as_ref().map(position),
             membership: stored_membership_bytes(&self.membership),
+            installed: false,
         };
         (head, self.machine().snapshot())
     }
 
     fn machine(&mut self) -> &mut M {
-        self.machine
-            .get_mut()
+        self.slot()
+            .as_mut()
             .expect("a machine that panicked is never used again")
     }
 
+    fn slot(&mut self) -> &mut Option<M> {
+        self.machine
+            .get_mut()
+            .expect("no code panics while it holds this lock")
+    }
+
+    /// Replaces the state by that of a file, beside consensus, whose beats must go on.
+    async fn restore(&mut self, path: PathBuf) -> io::Result<()> {
+        let machine = self.slot().take();
+        let mut machine = machine.ok_or_else(|| io::Error::other("the machine has failed"))?;
+        let snapshots = Arc::clone(&self.snapshots);
+        let restoring = tokio::task::spawn_blocking(move || {
+            let restored = snapshots.restore(&path, &mut machine);
+            (machine, restored)
+        });
+        let (machine, restored) = restoring.await.map_err(io::Error::other)?;
+        *self.slot() = Some(machine);
+        restored
+            .map(drop)
+            .map_err(|error| io::Error::other(chain(&error)))
+    }
+
     fn apply_entry(&mut self, entry: Entry) -> io::Result<()> {
+        xce_failpoint::hit(Point::WalApplyBefore);
         let at = position(&entry.log_id);
         let (mut ticket, mut outcomes) = (0, Vec::new());
         match entry.payload {
@@ -159,6 +185,7 @@ impl<M: Machine> StateMachine<M> {
             .groups
             .fetch_add(outcomes.len() as u64, Ordering::Relaxed);
         self.shared.last_lsn.store(at.index, Ordering::Release);
+        xce_failpoint::hit(Point::WalApplyAfter);
         self.waiters
             .answer(ticket, Ok((at.term, at.index, outcomes)));
         Ok(())
@@ -274,15 +301,17 @@ impl<M: Machine> RaftStateMachine<Types> for StateMachine<M> {
         meta: &SnapshotMetaOf<Types>,
         snapshot: SnapshotFile,
     ) -> Result<(), io::Error> {
-        let snapshots = Arc::clone(&self.snapshots);
-        snapshots
-            .restore(&snapshot.path, self.machine())
-            .map_err(|error| io::Error::other(chain(&error)))?;
+        self.restore(snapshot.path).await?;
+        xce_failpoint::hit(Point::SnapshotInstalled);
         self.last = meta.last_log_id;
         self.membership = meta.last_membership.clone();
-        let (head, mut records) = self.freeze();
-        snapshots
-            .write(head, &mut records)
+        let (mut head, mut records) = self.freeze();
+        // A crash before the log is purged up to here must not look like a log that was cut off.
+        head.installed = true;
+        let snapshots = Arc::clone(&self.snapshots);
+        tokio::task::spawn_blocking(move || snapshots.write(head, &mut records))
+            .await
+            .map_err(io::Error::other)?
             .map_err(|error| io::Error::other(chain(&error)))?;
         if let Some(last) = self.last.as_ref().map(position) {
             self.machine().publish(last.index, last.term);

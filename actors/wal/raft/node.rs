@@ -109,7 +109,10 @@ impl<M: Machine> RaftNode<M> {
             .map_err(|error| error.to_string())?;
         let answering = Answering {
             raft: raft.clone(),
-            incoming: Arc::new(Incoming::new(snapshots.directory())),
+            incoming: Arc::new(Incoming::new(
+                Arc::clone(snapshots.disk()),
+                snapshots.directory(),
+            )),
             snapshots,
         };
         let node = Self {

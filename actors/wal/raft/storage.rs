@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use openraft::{EntryPayload, OptionalSend};
+use xce_failpoint::Point;
 
 use super::encoding::{entry, log_id, position, stored_entry, stored_vote, vote};
 use super::types::{Entry, LogId, Types, Vote};
@@ -206,7 +207,9 @@ impl RaftLogStorage<Types> for LogStore {
 
     async fn save_vote(&mut self, vote: &Vote) -> Result<(), io::Error> {
         let record = Record::Vote(stored_vote(vote));
+        xce_failpoint::hit(Point::WalVoteBefore);
         self.writer.write_one(record.clone()).await?;
+        xce_failpoint::hit(Point::WalVoteAfter);
         self.cache().marks.follow(&record);
         Ok(())
     }
@@ -261,7 +264,10 @@ impl RaftLogStorage<Types> for LogStore {
             }
             cache.marks.follow(&record);
         }
-        self.writer.write_one(record).await
+        xce_failpoint::hit(Point::WalTruncateBefore);
+        let written = self.writer.write_one(record).await;
+        xce_failpoint::hit(Point::WalTruncateAfter);
+        written
     }
 
     async fn purge(&mut self, upto: LogId) -> Result<(), io::Error> {
@@ -277,6 +283,9 @@ impl RaftLogStorage<Types> for LogStore {
             }
             cache.marks.follow(&record);
         }
-        self.writer.write_one(record).await
+        xce_failpoint::hit(Point::WalPurgeBefore);
+        let written = self.writer.write_one(record).await;
+        xce_failpoint::hit(Point::WalPurgeAfter);
+        written
     }
 }

@@ -42,7 +42,7 @@ fn store(dir: &std::path::Path, watermark: std::time::Duration) -> (LogThread, L
 
 fn machine(dir: &std::path::Path) -> (StateMachine<Book>, Arc<Mutex<Page>>) {
     let (mut book, page) = Book::new();
-    let snapshots = Arc::new(SnapshotStore::new(dir.to_path_buf(), [5; 16]));
+    let snapshots = Arc::new(SnapshotStore::new(synced(), dir.to_path_buf(), [5; 16]));
     let restored = snapshots.restore_newest(&mut book).unwrap();
     let shared = Arc::new(Shared::default());
     let waiters = Arc::new(Waiters::default());

@@ -22,7 +22,7 @@ const FORMAT: u32 = 1;
 const MAGIC: &[u8; 8] = b"XCESNAPS";
 const FRAME_MAGIC: &[u8; 4] = b"FRAM";
 const FOOTER_MAGIC: &[u8; 4] = b"FOOT";
-/// Magic, format, cluster, term, index, has position, membership length.
+/// Magic, format, cluster, term, index, flags (bit 0 has a position, 1 installed), membership length.
 const HEADER_BYTES: usize = 8 + 4 + 16 + 8 + 8 + 4 + 4;
 /// Magic, raw bytes, stored bytes, records, crc of the other fields and the stored bytes.
 const FRAME_HEADER_BYTES: usize = 20;
@@ -44,4 +44,6 @@ pub(crate) struct SnapshotHead {
     pub(crate) last: Option<LogPosition>,
     /// The encoded membership at that entry.
     pub(crate) membership: Vec<u8>,
+    /// Whether it came from the primary, so that the log may end before what it covers.
+    pub(crate) installed: bool,
 }

@@ -1,6 +1,5 @@
 //! Reads snapshots. Every length is bounded before it is believed.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -8,6 +7,7 @@ use super::{
     FOOTER_BYTES, FOOTER_MAGIC, FORMAT, FRAME_HEADER_BYTES, FRAME_MAGIC, HEADER_BYTES, MAGIC,
     MEMBERSHIP_BYTES_MAX, RECORD_BYTES_MAX, SnapshotHead,
 };
+use crate::device::Disk;
 use crate::error::SnapshotError;
 use crate::record::{LogPosition, u32_at, u64_at};
 
@@ -37,13 +37,17 @@ enum Part {
     Footer([u8; FOOTER_BYTES]),
 }
 
-impl SnapshotReader<BufReader<File>> {
+/// A snapshot on a disk.
+pub(super) type OnDisk = SnapshotReader<BufReader<Box<dyn Read + Send>>>;
+
+impl OnDisk {
     /// Opens a snapshot and reads its header.
     pub(super) fn open(
+        disk: &dyn Disk,
         path: &Path,
         cluster_id: [u8; 16],
     ) -> Result<(Self, SnapshotHead), SnapshotError> {
-        let input = File::open(path).map_err(|source| SnapshotError::Io {
+        let input = disk.read(path).map_err(|source| SnapshotError::Io {
             doing: "open",
             file: path.to_path_buf(),
             source,
@@ -128,8 +132,9 @@ impl<Input: Read> SnapshotReader<Input> {
             index: u64_at(&bytes, 36),
         };
         Ok(SnapshotHead {
-            last: (u32_at(&bytes, 44) == 1).then_some(last),
+            last: (u32_at(&bytes, 44) & 1 == 1).then_some(last),
             membership: bytes[HEADER_BYTES..covered].to_vec(),
+            installed: u32_at(&bytes, 44) & 2 == 2,
         })
     }
 

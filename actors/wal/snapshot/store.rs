@@ -3,11 +3,14 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use xce_failpoint::Point;
 
 use super::read::SnapshotReader;
 use super::write::write_snapshot;
 use super::{FOOTER_BYTES, SnapshotHead};
+use crate::device::Disk;
 use crate::error::{OpenError, SnapshotError};
 use crate::machine::Machine;
 use crate::recover::io_error;
@@ -30,8 +33,8 @@ impl SnapshotInfo {
 }
 
 /// The snapshots of one state directory.
-#[derive(Debug)]
 pub(crate) struct SnapshotStore {
+    disk: Arc<dyn Disk>,
     directory: PathBuf,
     cluster_id: [u8; 16],
     /// Usable ones, oldest first.
@@ -40,8 +43,9 @@ pub(crate) struct SnapshotStore {
 
 impl SnapshotStore {
     /// A store over `directory`; knows no snapshot before [`SnapshotStore::restore_newest`].
-    pub(crate) fn new(directory: PathBuf, cluster_id: [u8; 16]) -> Self {
+    pub(crate) fn new(disk: Arc<dyn Disk>, directory: PathBuf, cluster_id: [u8; 16]) -> Self {
         Self {
+            disk,
             directory,
             cluster_id,
             kept: Mutex::new(Vec::new()),
@@ -51,6 +55,11 @@ impl SnapshotStore {
     /// The folder.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// Where it lies.
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
     }
 
     /// The newest usable snapshot.
@@ -114,7 +123,7 @@ impl SnapshotStore {
         path: &Path,
         machine: &mut M,
     ) -> Result<SnapshotHead, SnapshotError> {
-        let (mut reader, head) = SnapshotReader::open(path, self.cluster_id)?;
+        let (mut reader, head) = SnapshotReader::open(self.disk.as_ref(), path, self.cluster_id)?;
         machine.restore(&mut reader)?;
         // The footer must have been reached, whether the machine read that far or not.
         match reader.find_map(Result::err) {
@@ -134,12 +143,11 @@ impl SnapshotStore {
     ) -> Result<SnapshotInfo, SnapshotError> {
         let index = head.last.map_or(0, |last| last.index);
         let path = self.directory.join(format!("{index:020}.snap"));
-        write_snapshot(&path, self.cluster_id, &head, records).map_err(|source| {
-            SnapshotError::Io {
-                doing: "write snapshot",
-                file: path.clone(),
-                source,
-            }
+        let written = write_snapshot(self.disk.as_ref(), &path, self.cluster_id, &head, records);
+        written.map_err(|source| SnapshotError::Io {
+            doing: "write snapshot",
+            file: path.clone(),
+            source,
         })?;
         let info = SnapshotInfo { path, head };
         self.admit(info.clone());
@@ -153,9 +161,10 @@ impl SnapshotStore {
         kept.sort_by_key(SnapshotInfo::lsn);
         while kept.len() > KEPT {
             let oldest = kept.remove(0);
-            if let Err(error) = std::fs::remove_file(&oldest.path) {
+            if let Err(error) = self.disk.remove(&oldest.path) {
                 tracing::warn!(path = %oldest.path.display(), %error, "old snapshot not removed");
             }
+            xce_failpoint::hit(Point::SnapshotForgotten);
         }
     }
 
@@ -164,7 +173,7 @@ impl SnapshotStore {
     /// # Errors
     /// The file is damaged, foreign or not readable.
     pub(crate) fn check(&self, path: &Path) -> Result<SnapshotHead, SnapshotError> {
-        let (reader, head) = SnapshotReader::open(path, self.cluster_id)?;
+        let (reader, head) = SnapshotReader::open(self.disk.as_ref(), path, self.cluster_id)?;
         reader.verify()?;
         Ok(head)
     }
@@ -181,7 +190,7 @@ impl SnapshotStore {
             {
                 paths.push(path);
             } else if path.extension().is_some_and(|extension| extension == "tmp") {
-                match std::fs::remove_file(&path) {
+                match self.disk.remove(&path) {
                     Ok(()) => {}
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(io_error("remove", &path)(error)),

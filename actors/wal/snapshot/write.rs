@@ -1,40 +1,50 @@
 //! Writes a snapshot to a temporary file and renames it into place.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+
+use xce_failpoint::Point;
 
 use super::{
     FOOTER_BYTES, FOOTER_MAGIC, FORMAT, FRAME_HEADER_BYTES, FRAME_MAGIC, FRAME_RAW_BYTES,
     HEADER_BYTES, MAGIC, RECORD_BYTES_MAX, SnapshotHead,
 };
-use crate::device::sync_directory;
+use crate::device::{Disk, Onward};
 
 /// Writes all records to `path`; a crash or an error leaves nothing under that name.
 pub(super) fn write_snapshot(
+    disk: &dyn Disk,
     path: &Path,
     cluster_id: [u8; 16],
     head: &SnapshotHead,
     records: &mut dyn Iterator<Item = Vec<u8>>,
 ) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
-    let result = write_file(&temporary, cluster_id, head, records)
-        .and_then(|()| std::fs::rename(&temporary, path))
-        .and_then(|()| path.parent().map_or(Ok(()), sync_directory));
+    let result = write_file(disk, &temporary, cluster_id, head, records)
+        .and_then(|()| xce_failpoint::check(Point::SnapshotWritten))
+        .and_then(|()| disk.rename(&temporary, path))
+        .and_then(|()| xce_failpoint::check(Point::SnapshotRenamed))
+        .and_then(|()| {
+            path.parent()
+                .map_or(Ok(()), |parent| disk.sync_directory(parent))
+        });
+    xce_failpoint::hit(Point::SnapshotDirectory);
     if result.is_err() {
         // It may not exist; the next start removes it as well.
-        drop(std::fs::remove_file(&temporary));
+        drop(disk.remove(&temporary));
     }
     result
 }
 
 fn write_file(
+    disk: &dyn Disk,
     path: &Path,
     cluster_id: [u8; 16],
     head: &SnapshotHead,
     records: &mut dyn Iterator<Item = Vec<u8>>,
 ) -> io::Result<()> {
-    let mut out = BufWriter::with_capacity(FRAME_RAW_BYTES, File::create(path)?);
+    let file = Onward::new(disk.create(path, false)?);
+    let mut out = BufWriter::with_capacity(FRAME_RAW_BYTES, file);
     out.write_all(&header_bytes(cluster_id, head)?)?;
     let mut sums = Sums {
         frames: 0,
@@ -64,7 +74,7 @@ fn write_file(
     out.write_all(&sums.footer())?;
     out.into_inner()
         .map_err(io::IntoInnerError::into_error)?
-        .sync_all()
+        .sync()
 }
 
 fn header_bytes(cluster_id: [u8; 16], head: &SnapshotHead) -> io::Result<Vec<u8>> {
@@ -79,7 +89,8 @@ fn header_bytes(cluster_id: [u8; 16], head: &SnapshotHead) -> io::Result<Vec<u8>
     out.extend_from_slice(&cluster_id);
     out.extend_from_slice(&last.0.to_le_bytes());
     out.extend_from_slice(&last.1.to_le_bytes());
-    out.extend_from_slice(&u32::from(head.last.is_some()).to_le_bytes());
+    let flags = u32::from(head.last.is_some()) | u32::from(head.installed) << 1;
+    out.extend_from_slice(&flags.to_le_bytes());
     out.extend_from_slice(&membership.to_le_bytes());
     out.extend_from_slice(&head.membership);
     let crc = crc32c::crc32c(&out);

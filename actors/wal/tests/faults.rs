@@ -1,6 +1,6 @@
 //! A disk that fails on request: short writes, errors, lost unsynced writes, no space, a pulled plug.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -102,6 +102,26 @@ impl Disk for FaultyDisk {
             return Err(io::ErrorKind::StorageFull.into());
         }
         self.inner.preallocate(path, bytes)
+    }
+
+    fn create(&self, path: &Path, keep: bool) -> io::Result<Box<dyn Device>> {
+        self.inner.create(path, keep)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        self.inner.read(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.inner.remove(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        self.inner.sync_directory(path)
     }
 
     fn mode(&self) -> DiskMode {

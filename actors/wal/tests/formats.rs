@@ -135,7 +135,12 @@ fn recover_bytes(bytes: &[u8]) {
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("00000000000000000001.seg"), bytes).unwrap();
     // Whether it is accepted does not matter here, only that nothing panics.
-    drop(recover(dir.path(), *b"0123456789abcdef", 5));
+    drop(recover(
+        super::synced().as_ref(),
+        dir.path(),
+        *b"0123456789abcdef",
+        5,
+    ));
 }
 
 proptest! {

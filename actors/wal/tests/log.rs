@@ -22,12 +22,12 @@ const CLUSTER: [u8; 16] = [3; 16];
 const SEGMENT: u64 = 16 * BLOCK_BYTES as u64;
 
 fn read(dir: &Path) -> Result<Recovered, OpenError> {
-    recover(dir, CLUSTER, 1)
+    recover(synced().as_ref(), dir, CLUSTER, 1)
 }
 
 pub(crate) fn open_log(dir: &Path, disk: Arc<dyn Disk>) -> (SegmentLog, Recovered) {
     let recovered = read(dir).unwrap();
-    remove_leftovers(dir).unwrap();
+    remove_leftovers(disk.as_ref(), dir).unwrap();
     let spares = Spares::start(SpareOptions {
         directory: dir.to_path_buf(),
         disk: Arc::clone(&disk),

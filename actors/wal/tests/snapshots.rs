@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::book::Book;
+use super::synced;
 use super::wal::{CLUSTER, refuse, small, start};
 use crate::record::LogPosition;
 use crate::snapshot::{SnapshotHead, SnapshotStore};
@@ -148,7 +149,7 @@ async fn a_snapshot_beyond_the_log_is_refused() {
     let (wal, _page) = start(small(dir.path())).await;
     write(&wal, 0..5).await;
     wal.close().await;
-    let store = SnapshotStore::new(dir.path().join("snapshots"), CLUSTER);
+    let store = SnapshotStore::new(synced(), dir.path().join("snapshots"), CLUSTER);
     let last = Some(LogPosition {
         term: 9,
         index: 900,
@@ -157,7 +158,7 @@ async fn a_snapshot_beyond_the_log_is_refused() {
         let other = TempDir::new().unwrap();
         filled(other.path()).await;
         let mut book = Book::new().0;
-        let store = SnapshotStore::new(other.path().join("snapshots"), CLUSTER);
+        let store = SnapshotStore::new(synced(), other.path().join("snapshots"), CLUSTER);
         store
             .restore_newest(&mut book)
             .unwrap()
@@ -166,7 +167,14 @@ async fn a_snapshot_beyond_the_log_is_refused() {
             .membership
     };
     store
-        .write(SnapshotHead { last, membership }, &mut std::iter::empty())
+        .write(
+            SnapshotHead {
+                last,
+                membership,
+                installed: false,
+            },
+            &mut std::iter::empty(),
+        )
         .unwrap();
     let error = refuse(small(dir.path())).await.to_string();
     assert!(error.contains("but a snapshot covers 900"), "{error}");
@@ -195,10 +203,11 @@ async fn they_are_taken_by_themselves_while_groups_go_on() {
 #[test]
 fn no_flipped_bit_and_no_cut_gives_another_state() {
     let dir = TempDir::new().unwrap();
-    let store = || SnapshotStore::new(dir.path().to_path_buf(), CLUSTER);
+    let store = || SnapshotStore::new(synced(), dir.path().to_path_buf(), CLUSTER);
     let head = SnapshotHead {
         last: Some(LogPosition { term: 1, index: 5 }),
         membership: vec![8; 40],
+        installed: false,
     };
     let records: Vec<_> = (0..200_u8)
         .map(|number| vec![number; usize::from(number) * 3])
@@ -236,13 +245,14 @@ fn no_flipped_bit_and_no_cut_gives_another_state() {
 #[test]
 fn large_records_take_frames_of_their_own() {
     let dir = TempDir::new().unwrap();
-    let store = SnapshotStore::new(dir.path().to_path_buf(), CLUSTER);
+    let store = SnapshotStore::new(synced(), dir.path().to_path_buf(), CLUSTER);
     let records: Vec<_> = (0..6_u8)
         .map(|number| vec![number; (usize::from(number) + 1) << 19])
         .collect();
     let head = SnapshotHead {
         last: None,
         membership: Vec::new(),
+        installed: false,
     };
     store.write(head, &mut records.clone().into_iter()).unwrap();
     let (mut book, _page) = Book::new();
