@@ -20,6 +20,7 @@ pub fn run(arguments: &Daemon) -> anyhow::Result<ExitCode> {
     let home = arguments.home()?;
     let config: ControllerConfig = xce_config::load(&home, &arguments.sources())?;
     xce_config::logging::start(&config.log, std::env::var("XCE_LOG").ok().as_deref())?;
+    crate::arm_failpoints()?;
     let settings = settings(&config, arguments.create)?;
     let runtime = crate::runtime()?;
     let outcome = runtime.block_on(async {

@@ -29,6 +29,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let daemon = &arguments.daemon;
     let config: WorkerConfig = xce_config::load(&daemon.home()?, &daemon.sources())?;
     xce_config::logging::start(&config.log, std::env::var("XCE_LOG").ok().as_deref())?;
+    crate::arm_failpoints()?;
     let settings = settings(&config)?;
     let group = settings.cgroup_parent.clone();
     let runtime = crate::runtime()?;

@@ -110,6 +110,17 @@ fn main() -> ExitCode {
     }
 }
 
+/// Arms the points at which a test wants this process to die, fail or wait, and says so.
+fn arm_failpoints() -> anyhow::Result<()> {
+    for point in xce_failpoint::arm()? {
+        tracing::warn!(
+            point,
+            "a failpoint is armed: this daemon does harm to itself"
+        );
+    }
+    Ok(())
+}
+
 /// A runtime for one daemon.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use xce_deciding::{Decided, Times, host as deciding};
+use xce_failpoint::Point;
 use xce_host::rules::next_judgement;
 use xce_host::wire::{Beat, BeatAck};
 use xce_ledger::GroupEvent;
@@ -293,6 +294,7 @@ impl Host {
         if orders.is_empty() && !complete {
             return;
         }
+        xce_failpoint::hit(Point::ControllerOrdersBefore);
         let term = self.control.wal.status().term;
         self.tell(
             state,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use xce_deciding::host as deciding;
 pub use xce_deciding::host::{LostJobs, lose_jobs};
+use xce_failpoint::Point;
 use xce_ledger::{GroupEvent, Joining};
 use xce_link::CloseCode;
 use xce_model::{Refusal, RefusalKind};
@@ -28,6 +29,7 @@ pub async fn join(
     connection: Arc<Connection>,
     state: &mut State,
 ) -> Result<(), Crash> {
+    xce_failpoint::hit(Point::ControllerJoinAsked);
     let outcome = decide_and_commit(host, &connection, state).await;
     // Whoever starts again after an unknown outcome has to try it again.
     if !matches!(outcome, Err(CommitError::Unknown)) {
@@ -35,7 +37,7 @@ pub async fn join(
         connections.answered(&host.name, connection.session);
     }
     match outcome {
-        Ok(()) => {}
+        Ok(()) => xce_failpoint::hit(Point::ControllerJoinCommitted),
         Err(CommitError::Unknown) => return Err(CommitError::Unknown.into()),
         Err(CommitError::Stale(text)) => {
             refuse(

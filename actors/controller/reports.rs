@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use futures::future::{join, join_all};
 use xce_deciding::{blame, schedule};
+use xce_failpoint::Point;
 use xce_host::HostFact;
 use xce_ledger::{Fact, Group, GroupEvent, Precondition, View};
 use xce_model::{ClusterTime, JobId, Lsn};
@@ -29,6 +30,7 @@ pub async fn take(host: &Host, batch: Reports, state: &mut State) -> Result<(), 
     let Some(last) = batch.reports.last().map(|report| report.sequence) else {
         return Ok(());
     };
+    xce_failpoint::hit(Point::ControllerReportsTaken);
     for _ in 0..DECISIONS_MAX {
         let view = host.control.view();
         if misses(&view, &host.name, &batch) {
@@ -47,6 +49,7 @@ pub async fn take(host: &Host, batch: Reports, state: &mut State) -> Result<(), 
         };
         match committed {
             Ok(()) => {
+                xce_failpoint::hit(Point::ControllerReportsCommitted);
                 state.reports += batch.reports.len() as u64;
                 state.stale += stale;
                 let committed = ReportsCommitted {
@@ -54,6 +57,7 @@ pub async fn take(host: &Host, batch: Reports, state: &mut State) -> Result<(), 
                     sequence: last,
                 };
                 host.tell(state, &ToWorker::Committed(committed));
+                xce_failpoint::hit(Point::ControllerReportsMarked);
                 return Ok(());
             }
             Err(CommitError::Stale(_)) => {}

@@ -40,6 +40,7 @@ mod journal;
 mod snapshot;
 
 mod actor;
+mod anew;
 mod foundation;
 mod handle;
 mod memory;
@@ -52,6 +53,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+pub use anew::{Beginning, Remains, begin_anew, finish as finish_anew, remains_of};
 pub use config::WalConfig;
 pub use device::{Device, Disk, DiskMode, FileDisk};
 pub use error::{Damage, OpenError, PersistError, SnapshotError};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde::Serialize;
+use xce_failpoint::Point;
 use xce_host::wire::{Beat, BeatAck, Leaving};
 use xce_link::{CloseCode, Dialer, Peer};
 use xce_model::Cause;
@@ -216,6 +217,7 @@ impl HostAgent {
             return;
         }
         state.orders += 1;
+        xce_failpoint::hit(Point::WorkerOrdered);
         let named: HashSet<RunId> = if orders.complete {
             orders.orders.iter().map(|order| order.run).collect()
         } else {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use serde::Serialize;
+use xce_failpoint::Point;
 use xce_runtime::{Context, Crash, Entity, Task, Timer, Trigger, View};
 
 use crate::disk::Free;
@@ -119,10 +120,12 @@ impl Keeper {
         let station = self.station.clone();
         state.removing = Some(Task::spawn(async move {
             let work = move || {
+                xce_failpoint::hit(Point::StateRemoveBefore);
                 for run in old {
                     if let Err(error) = fs::remove_dir_all(station.dir.ended(run)) {
                         tracing::debug!(run = ?run, error = %error, "an ended run stays");
                     }
+                    xce_failpoint::hit(Point::StateRemoveAfter);
                 }
             };
             // A panic in it would be logged by the runtime; the rest is found at the next start.

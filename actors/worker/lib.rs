@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use xce_failpoint::Point;
 use xce_link::{CloseCode, Dialer, Identity, IdentityError, Role};
 use xce_model::{Cause, Refusal};
 use xce_runtime::{
@@ -167,6 +168,7 @@ pub async fn start(settings: Settings) -> Result<Worker, StartError> {
 /// Starts the actors of the runs that an earlier worker left.
 async fn adopt(station: &Arc<Station>, runs: &Shards, probes: &Shards) -> Result<(), StartError> {
     for run in station.dir.runs().map_err(StartError::State)? {
+        xce_failpoint::hit(Point::RunAdoptBefore);
         if station.spool.lock().has_end(run) {
             // Told, and killed before the directory was put aside.
             station.put_aside(run);
@@ -180,6 +182,7 @@ async fn adopt(station: &Arc<Station>, runs: &Shards, probes: &Shards) -> Result
                 let _ = station.spool.lock().reserve();
                 let actor = RunActor::found(spec, station.clone(), probes.clone());
                 enlist(station, runs, run, actor);
+                xce_failpoint::hit(Point::RunAdoptAfter);
             }
             Ok(_) => tracing::warn!(run = ?run, "the directory of a run holds another run"),
             Err(error) => {

@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use xce_failpoint::Point;
 use xce_model::Start;
 
 use crate::restart::RestartHistory;
@@ -97,6 +98,9 @@ impl Memory {
     pub fn store(&self, run_dir: &Path) -> io::Result<()> {
         let temporary = run_dir.join(MEMORY_TEMPORARY);
         fs::write(&temporary, serde_json::to_vec(self)?)?;
-        fs::rename(temporary, run_dir.join(MEMORY_FILE))
+        xce_failpoint::check(Point::RunMemoryWritten)?;
+        fs::rename(temporary, run_dir.join(MEMORY_FILE))?;
+        xce_failpoint::hit(Point::RunMemoryRenamed);
+        Ok(())
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
+use xce_failpoint::Point;
 use xce_model::{Cause, Start};
 use xce_replica::state::startup_time;
 use xce_replica::wire::{Happened, RunSpec};
@@ -258,10 +259,12 @@ impl RunActor {
         }
         match event {
             Event::Started(run) => {
+                xce_failpoint::hit(Point::RunStartHeard);
                 state.lost_sight = 0;
                 self.runs(context, state, start, &run);
             }
             Event::Exit(record) => {
+                xce_failpoint::hit(Point::RunExitHeard);
                 state.ended_wall_ms = Some(record.ended_wall_ms);
                 self.feed(context, state, outcome::input_of(start, &record));
             }

@@ -10,6 +10,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use xce_failpoint::Point;
 use xce_model::{Incarnation, Start, WallTime};
 use xce_replica::wire::{Happened, Report, ReportsCommitted, RunId};
 
@@ -250,8 +251,11 @@ impl Spool {
             return true;
         }
         let good_bytes = self.file_bytes;
-        match self.file.write_all(&self.unwritten) {
+        let written = xce_failpoint::check(Point::SpoolAppendBefore)
+            .and_then(|()| self.file.write_all(&self.unwritten));
+        match written {
             Ok(()) => {
+                xce_failpoint::hit(Point::SpoolAppendWritten);
                 let length = u64::try_from(self.unwritten.len()).unwrap_or(u64::MAX);
                 self.file_bytes = good_bytes.saturating_add(length);
                 self.unwritten.clear();
@@ -310,6 +314,7 @@ impl Spool {
         if mark.epoch < self.epoch {
             return Ok(Mark::Took(0));
         }
+        xce_failpoint::hit(Point::SpoolMarkBefore);
         let outcome = if mark.epoch == self.epoch {
             self.queue.mark(mark.sequence)
         } else {
@@ -330,6 +335,7 @@ impl Spool {
                 self.reserved = reserved;
             }
         }
+        xce_failpoint::hit(Point::SpoolMarkAfter);
         Ok(outcome)
     }
 
@@ -358,7 +364,9 @@ impl Spool {
         file.write_all(&bytes)?;
         drop(file);
         let file = OpenOptions::new().append(true).open(&temporary)?;
+        xce_failpoint::check(Point::SpoolRewriteWritten)?;
         fs::rename(&temporary, &self.path)?;
+        xce_failpoint::hit(Point::SpoolRewriteRenamed);
         self.file = file;
         self.file_bytes = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         self.unwritten.clear();

@@ -17,6 +17,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use xce_failpoint::Point;
 use xce_model::{ClusterId, Incarnation, JobId};
 use xce_replica::wire::RunId;
 
@@ -289,7 +290,10 @@ fn read_small(path: &Path) -> Result<Option<String>, StateDirError> {
 fn write_small(path: &Path, text: &str) -> Result<(), StateDirError> {
     let temporary = path.with_extension("tmp");
     fs::write(&temporary, format!("{text}\n")).map_err(io_at(&temporary))?;
-    fs::rename(&temporary, path).map_err(io_at(path))
+    xce_failpoint::check(Point::StateSmallWritten).map_err(io_at(&temporary))?;
+    fs::rename(&temporary, path).map_err(io_at(path))?;
+    xce_failpoint::hit(Point::StateSmallRenamed);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, Semaphore};
+use xce_failpoint::Point;
 use xce_host::facts::Inventory;
 use xce_model::{Cause, Start, WallTime};
 use xce_replica::wire::{Happened, ReportsCommitted, RunId};
@@ -123,8 +124,10 @@ impl Station {
 
     /// Moves the directory of a run to the ended ones.
     pub fn put_aside(&self, run: RunId) {
-        match fs::rename(self.dir.run(run), self.dir.ended(run)) {
-            Ok(()) => {}
+        let moved = xce_failpoint::check(Point::StateAsideBefore)
+            .and_then(|()| fs::rename(self.dir.run(run), self.dir.ended(run)));
+        match moved {
+            Ok(()) => xce_failpoint::hit(Point::StateAsideAfter),
             // It never came to be.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {

@@ -250,3 +250,33 @@ pub fn receipts(sources: &Sources) -> Vec<Finding> {
     let words = [("DurableReceipt for", "only the WAL knows what is durable")];
     find("receipt", others, &words)
 }
+
+/// The list of failpoints.
+const POINTS: &str = "actors/failpoint/point.rs";
+
+/// Failpoints that are listed and that no code passes.
+pub fn failpoints(sources: &Sources) -> Vec<Finding> {
+    let Some(list) = sources.files.iter().find(|file| file.path == POINTS) else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    for (number, line) in list.code() {
+        let Some((name, _)) = line.trim().split_once(" = \"") else {
+            continue;
+        };
+        let word = format!("Point::{name})");
+        let users = sources
+            .files
+            .iter()
+            .filter(|file| file.is_rust() && !file.is_test() && file.path != POINTS);
+        if users.filter(|file| file.text.contains(&word)).count() == 0 {
+            findings.push(Finding::new(
+                "failpoint",
+                POINTS,
+                number,
+                format!("{name} is passed nowhere"),
+            ));
+        }
+    }
+    findings
+}

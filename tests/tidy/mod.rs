@@ -118,6 +118,11 @@ fn only_the_wal_makes_receipts() {
 }
 
 #[test]
+fn every_failpoint_is_passed_somewhere() {
+    check(code::failpoints);
+}
+
+#[test]
 fn entities_have_no_runtime() {
     check(manifests::entities);
 }

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use xce_failpoint::Point;
 use xce_shim::{
     Claim, ClaimError, Event, ExitRecord, HostFaultKind, LaunchFailure, Outcome, RecordError, Spec,
     machine, record,
@@ -37,6 +38,10 @@ fn main() -> ExitCode {
         eprintln!("usage: xce-shim RUN_DIR");
         return ExitCode::from(EXIT_USAGE);
     };
+    if let Err(error) = xce_failpoint::arm() {
+        tell(&Event::Error(error.to_string()));
+        return ExitCode::from(EXIT_USAGE);
+    }
     match run(&PathBuf::from(run_dir)) {
         Ok(()) => ExitCode::SUCCESS,
         Err((code, text)) => {
@@ -57,6 +62,7 @@ fn run(run_dir: &Path) -> Result<(), (u8, String)> {
         ClaimError::Taken => (EXIT_TAKEN, error.to_string()),
         ClaimError::Unwritable(ref source) => unusable(format!("{error}: {source}")),
     })?;
+    xce_failpoint::hit(Point::ShimClaimed);
     let signals = become_independent().map_err(|error| unusable(format!("signals: {error}")))?;
     let (spec, failure) = match Spec::load(here) {
         Ok(spec) => (spec, None),

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use xce_failpoint::Point;
 
 use crate::outcome::{Cause, Outcome, cut};
 
@@ -212,7 +213,9 @@ pub(crate) fn store<T: Serialize>(
         out.sync_data()?;
     }
     drop(out);
+    xce_failpoint::check(Point::ShimRecordWritten)?;
     fs::rename(&temporary, run_dir.join(file))?;
+    xce_failpoint::hit(Point::ShimRecordRenamed);
     if sync {
         File::open(run_dir)?.sync_all()?;
     }

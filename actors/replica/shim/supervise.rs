@@ -17,6 +17,7 @@ use nix::sys::time::TimeValLike;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use xce_failpoint::Point;
 use xce_shim::cgroup::Cgroup;
 use xce_shim::{
     Cause, Event, ExitRecord, HostFaultKind, LaunchFailure, Outcome, Request, RunRecord, ShimState,
@@ -84,6 +85,7 @@ impl Supervisor {
     /// # Errors
     /// A process code and a text when the record cannot be written.
     pub fn run(mut self, run_dir: &Path) -> Result<(), (u8, String)> {
+        xce_failpoint::hit(Point::ShimLaunched);
         if let Err(error) = self.run.store(run_dir) {
             // A run nobody can find again must not go on.
             let failure =
@@ -96,6 +98,7 @@ impl Supervisor {
         crate::tell(&Event::Started(self.run.clone()));
         while !self.reap() {
             if self.outcome.is_some() && self.state != ShimState::Killing {
+                xce_failpoint::hit(Point::ShimJobEnded);
                 self.kill_tree();
                 continue;
             }
@@ -357,7 +360,9 @@ impl Supervisor {
         if let Some(cgroup) = &self.cgroup {
             cgroup.remove();
         }
+        xce_failpoint::hit(Point::ShimExitBefore);
         self.store_exit(&exit, run_dir)?;
+        xce_failpoint::hit(Point::ShimExitAfter);
         let event = Event::Exit(exit);
         self.clients.accept(&Event::Started(self.run.clone()));
         self.clients.say_all(&event);

@@ -1,7 +1,7 @@
 //! Reads a journal file. Every length is bounded before it is believed.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::{
@@ -59,12 +59,22 @@ impl JournalReader {
     /// # Errors
     /// It cannot be read, is no journal, is damaged, or was written by a newer program.
     pub fn open(path: &Path) -> Result<Self, SnapshotError> {
+        Self::open_at(path, 0)
+    }
+
+    /// The same for one that begins at an offset of the file, up to its end.
+    ///
+    /// # Errors
+    /// As [`JournalReader::open`].
+    pub fn open_at(path: &Path, offset: u64) -> Result<Self, SnapshotError> {
         let io = |source| SnapshotError::Io {
             doing: "open",
             file: path.to_path_buf(),
             source,
         };
-        let input = BufReader::with_capacity(1 << 16, File::open(path).map_err(io)?);
+        let mut file = File::open(path).map_err(io)?;
+        file.seek(SeekFrom::Start(offset)).map_err(io)?;
+        let input = BufReader::with_capacity(1 << 16, file);
         let mut reader = Self {
             file: path.to_path_buf(),
             input,
@@ -74,7 +84,7 @@ impl JournalReader {
                 end: 0,
                 snapshot_bytes: 0,
             },
-            offset: 0,
+            offset,
             lsn: 0,
             groups: 0,
             done: false,
@@ -120,7 +130,7 @@ impl JournalReader {
         {
             return Err(self.damaged("the header contradicts itself"));
         }
-        self.offset = HEADER_BYTES as u64;
+        self.offset += HEADER_BYTES as u64;
         self.lsn = self.head.base;
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Everything that knows the consensus library. Nothing outside this folder names it.
 
+mod alone;
 mod answering;
 mod encoding;
 mod machine;
@@ -13,6 +14,7 @@ mod types;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use alone::{alone, voters_in, voters_of};
 pub(crate) use machine::{Applied, StateMachine, Waiters};
 pub(crate) use message::SnapshotName;
 pub(crate) use node::{Begin, ProposeError, RaftNode};

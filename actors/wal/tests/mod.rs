@@ -2,12 +2,15 @@
 
 pub(crate) mod book;
 mod cluster;
+pub(crate) mod conformance;
 mod crash;
 mod faults;
 mod formats;
 mod journal;
 pub(crate) mod log;
+mod model;
 mod snapshots;
+mod steps;
 mod wal;
 
 use std::sync::Arc;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use xce_failpoint::Point;
 use xce_host::wire::Join;
 use xce_link::hello::VERSIONS;
 use xce_link::{
@@ -33,6 +34,11 @@ use crate::station::Station;
 /// that retry every 2 s are 500 packets a second.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LONGEST: Duration = Duration::from_secs(2);
+
+/// Longest time over which coming back is spread, whatever the cluster says.
+///
+/// Source: derived; a host is suspect after three missed beats of 2 s.
+const SPREAD_LONGEST: Duration = Duration::from_secs(5);
 
 /// How long connecting, the hello, and the join may take each.
 ///
@@ -100,6 +106,8 @@ struct Known {
     token: Option<Vec<u8>>,
     /// Where a standby said that the primary is.
     primary: Option<std::net::SocketAddr>,
+    /// Over how long all peers spread their coming back, as the cluster said.
+    spread: Duration,
 }
 
 struct Session {
@@ -136,8 +144,12 @@ impl Connection {
                 // A standby said where the primary is.
                 continue;
             }
-            let half = delay / 2;
-            tokio::time::sleep(half + half.mul_f64(fastrand::f64())).await;
+            // The first attempt is one of very many in a large cluster.
+            let (least, over) = match joined {
+                true => (Duration::ZERO, RETRY_FIRST.max(known.spread)),
+                false => (delay / 2, delay / 2),
+            };
+            tokio::time::sleep(least + over.mul_f64(fastrand::f64())).await;
             delay = (delay * 2).min(RETRY_LONGEST);
         }
     }
@@ -197,6 +209,7 @@ impl Connection {
         match frame.decode::<HelloAnswer>()? {
             HelloAnswer::Welcome(welcome) => {
                 known.token = Some(welcome.token);
+                known.spread = Duration::from_millis(welcome.spread_ms).min(SPREAD_LONGEST);
                 Ok(())
             }
             HelloAnswer::Refused(refusal) => {
@@ -277,6 +290,7 @@ impl Connection {
                 session.epoch = self.station.spool.lock().epoch();
                 session.cursor = self.station.spool.lock().committed();
                 session.joined = true;
+                xce_failpoint::hit(Point::WorkerJoined);
             }
             // Behind the orders that came before it: they must still find the ends that they are
             // older than.
@@ -324,8 +338,10 @@ impl Connection {
                 return Ok(());
             };
             if let Some(file) = dirty {
+                xce_failpoint::check(Point::SpoolSyncBefore)?;
                 let synced = tokio::task::spawn_blocking(move || file.sync_data()).await;
                 synced.unwrap_or_else(|error| Err(std::io::Error::other(error)))?;
+                xce_failpoint::hit(Point::SpoolSynced);
             }
             let message = FromWorker::Reports(Reports {
                 epoch,
@@ -340,6 +356,7 @@ impl Connection {
                 }
             }
             session.cursor = last;
+            xce_failpoint::hit(Point::SpoolSent);
         }
     }
 

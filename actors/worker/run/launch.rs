@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use tokio::process::{Child, Command};
+use xce_failpoint::Point;
 use xce_model::Start;
 use xce_replica::wire::RunSpec;
 use xce_shim::{Limits, Output, Spec, User};
@@ -145,7 +146,10 @@ pub fn launch(station: &Station, spec: &RunSpec, start: Start, giving_up: &Givin
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     match command.spawn() {
-        Ok(child) => Launched::Shim(child),
+        Ok(child) => {
+            xce_failpoint::hit(Point::RunShimSpawned);
+            Launched::Shim(child)
+        }
         Err(error) => host_fault(start, &format!("{}: {error}", shim.display())),
     }
 }
@@ -230,8 +234,10 @@ fn prepare(spec: &RunSpec, run_dir: &Path, start: Start, shim_spec: &Spec) -> io
         }
         Err(error) => return Err(error),
     };
+    xce_failpoint::check(Point::RunDirectoryMade)?;
     if start <= 1 {
         fs::write(dir.join(ORDER_FILE), serde_json::to_vec(spec)?)?;
+        xce_failpoint::check(Point::RunOrderWritten)?;
         if spec.template.cwd.is_none() {
             make_work_dir(spec, &own_work_dir(run_dir))?;
         }
@@ -246,6 +252,7 @@ fn prepare(spec: &RunSpec, run_dir: &Path, start: Start, shim_spec: &Spec) -> io
         // A shim of an earlier worker may be about to read it.
         shim_spec.store(&dir)?;
     }
+    xce_failpoint::check(Point::RunSpecWritten)?;
     Ok(true)
 }
 

@@ -235,6 +235,7 @@ async fn serve(
                 term,
                 lsn: 1,
                 resumed: false,
+                spread_ms: 0,
             };
             peer.reply(frame.route().request, &HelloAnswer::Welcome(welcome))
                 .unwrap();
