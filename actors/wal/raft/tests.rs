@@ -1,5 +1,7 @@
 //! The adapter against the library's own suite, and what that suite does not see: a restart.
 
+mod reopen;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
@@ -22,6 +24,7 @@ use crate::record::LogPosition;
 use crate::snapshot::SnapshotStore;
 use crate::status::Shared;
 use crate::tests::book::{Book, Page};
+use crate::tests::conformance::Tally;
 use crate::tests::log::open_log;
 use crate::tests::synced;
 use crate::writer::LogThread;
@@ -50,10 +53,13 @@ fn machine(dir: &std::path::Path) -> (StateMachine<Book>, Arc<Mutex<Page>>) {
     (machine.unwrap(), page)
 }
 
-struct Builder;
+/// Counts what it builds: one for each case of the suite, two for its last.
+#[derive(Default)]
+struct Builder(Arc<std::sync::atomic::AtomicU64>);
 
 impl StoreBuilder<Types, LogStore, StateMachine<Book>, Guard> for Builder {
     async fn build(&self) -> Result<(Guard, LogStore, StateMachine<Book>), StorageError<Types>> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let dir = TempDir::new().unwrap();
         let (log, snapshots) = (dir.path().join("log"), dir.path().join("snapshots"));
         std::fs::create_dir(&log).unwrap();
@@ -73,7 +79,11 @@ impl StoreBuilder<Types, LogStore, StateMachine<Book>, Guard> for Builder {
 
 #[test]
 fn the_library_accepts_the_storage() {
-    Types::run(async { Suite::test_all(Builder).await.unwrap() });
+    let builder = Builder::default();
+    let built = Arc::clone(&builder.0);
+    Types::run(async { Suite::test_all(builder).await.unwrap() });
+    let cases = built.load(std::sync::atomic::Ordering::Relaxed) - 1;
+    Tally::begin(1).report("storage", cases);
 }
 
 fn blank(term: u64, index: u64) -> Entry {

@@ -9,7 +9,9 @@ use futures::future::BoxFuture;
 use tempfile::TempDir;
 
 use super::book::{Book, Page};
+use super::conformance::Tally;
 use super::faults::{Faults, FaultyDisk};
+use super::model::ModelDisk;
 use super::wal::small;
 use crate::{
     Lane, Member, MemberChange, MembershipError, PeerError, Peers, PersistError, Role, Wal, open,
@@ -154,11 +156,15 @@ pub(super) struct Seat {
     switch: Arc<Switch>,
     pub(super) wal: Option<Wal<Book>>,
     pub(super) page: Arc<Mutex<Page>>,
-    snapshot_every_entries: u64,
+    pub(super) snapshot_every_entries: u64,
     /// The disk of the current start.
-    faults: Arc<Faults>,
+    pub(super) faults: Arc<Faults>,
+    /// A disk that forgets, from the next start on, with this seed.
+    pub(super) forgetful: Option<u64>,
+    /// The one of the current start.
+    pub(super) model: Option<ModelDisk>,
     /// Whether the log of the current start has failed.
-    failed: Arc<AtomicBool>,
+    pub(super) failed: Arc<AtomicBool>,
 }
 
 impl Seat {
@@ -171,6 +177,8 @@ impl Seat {
             page: Arc::default(),
             snapshot_every_entries: 50_000,
             faults: Arc::default(),
+            forgetful: None,
+            model: None,
             failed: Arc::default(),
         }
     }
@@ -198,6 +206,12 @@ impl Seat {
         });
         let (disk, faults) = FaultyDisk::with_faults();
         config.disk = Some(disk);
+        self.model = self
+            .forgetful
+            .map(|seed| ModelDisk::over(self.dir.path(), seed));
+        if let Some(model) = &self.model {
+            config.disk = Some(Arc::new(model.clone()));
+        }
         let failed = Arc::new(AtomicBool::new(false));
         let tell = Arc::clone(&failed);
         let (book, page) = Book::new();
@@ -284,7 +298,7 @@ pub(super) async fn wait_for_primary(seats: &[Seat]) -> usize {
     found.unwrap()
 }
 
-async fn equal(seats: &[Seat], groups: usize) {
+pub(super) async fn equal(seats: &[Seat], groups: usize) {
     eventually(|| {
         let pages: Vec<Page> = seats
             .iter()
@@ -481,13 +495,13 @@ async fn a_late_node_gets_a_snapshot_in_parts_and_goes_on_where_the_way_broke() 
 }
 
 /// Writers, and what they were told.
-struct Writers {
-    acknowledged: Arc<Mutex<Vec<Vec<u8>>>>,
-    tasks: Vec<tokio::task::JoinHandle<()>>,
-    stop: tokio::sync::watch::Sender<bool>,
+pub(super) struct Writers {
+    pub(super) acknowledged: Arc<Mutex<Vec<Vec<u8>>>>,
+    pub(super) tasks: Vec<tokio::task::JoinHandle<()>>,
+    pub(super) stop: tokio::sync::watch::Sender<bool>,
 }
 
-fn write_on(seats: &[Seat], switch: &Arc<Switch>) -> Writers {
+pub(super) fn write_on(seats: &[Seat], switch: &Arc<Switch>) -> Writers {
     let acknowledged: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let nodes: Vec<u64> = seats.iter().map(|seat| seat.node).collect();
@@ -543,6 +557,9 @@ async fn pull_the_plug(seat: &mut Seat, switch: &Switch) {
     seat.start().await;
 }
 
+/// Troubles of one seed, one after another. Source: measured; about five seconds, most of it waiting.
+const TROUBLES: u64 = 40;
+
 async fn trouble(seats: &mut [Seat], switch: &Arc<Switch>, rounds: u64) {
     for _ in 0..rounds {
         let count = seats.len() as u64;
@@ -574,31 +591,22 @@ async fn trouble(seats: &mut [Seat], switch: &Arc<Switch>, rounds: u64) {
     }
 }
 
-/// Seeds of one run, unless `XCE_SEEDS` names others as `FIRST..LAST`. Source: measured; about five
-/// seconds each, most of it waiting.
-const SEEDS: std::ops::Range<u64> = 7..9;
-
-fn seeds() -> std::ops::Range<u64> {
-    let Ok(text) = std::env::var("XCE_SEEDS") else {
-        return SEEDS;
-    };
-    let (first, last) = text.split_once("..").expect("XCE_SEEDS is FIRST..LAST");
-    first.parse().unwrap()..last.parse().unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_acknowledged_is_lost_in_a_bad_network_on_bad_disks() {
-    for seed in seeds() {
-        println!("seed {seed}");
+    let tally = Tally::begin(1);
+    let mut troubles = 0;
+    for seed in tally.seeds() {
         bad_times(seed).await;
+        troubles += TROUBLES;
     }
+    tally.report("network and disks at random", troubles);
 }
 
 async fn bad_times(seed: u64) {
     let switch = Switch::seeded(seed);
     let mut seats = cluster(3, &switch).await;
     let writers = write_on(&seats, &switch);
-    trouble(&mut seats, &switch, 40).await;
+    trouble(&mut seats, &switch, TROUBLES).await;
     for seat in &mut seats {
         // A log that failed has ended its process.
         if seat.failed.load(Ordering::SeqCst) {
@@ -642,7 +650,7 @@ async fn bad_times(seed: u64) {
 }
 
 /// One more group, whoever leads.
-async fn eventually_persisted(seats: &[Seat], first: usize) {
+pub(super) async fn eventually_persisted(seats: &[Seat], first: usize) {
     let mut place = first;
     let persisted = async {
         while seats[place]

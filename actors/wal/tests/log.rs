@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use super::conformance::Tally;
 use super::faults::FaultyDisk;
 use super::synced;
 use crate::batch::BLOCK_BYTES;
@@ -243,17 +244,24 @@ fn blocks_of_the_last_batch_may_arrive_in_any_order() {
 
 /// Flips a bit of every `step`th byte of `path` below `end`; what is read then must be either a
 /// refusal that names file and offset or everything that was written.
-fn flip_bits(dir: &Path, path: &Path, end: u64, step: usize, expected: u64) -> (u32, u32) {
+/// One bit of each byte, which one depends on the turn: eight turns flip all.
+fn flip_bits(
+    dir: &Path,
+    path: &Path,
+    end: u64,
+    (step, turn): (u64, u64),
+    expected: u64,
+) -> (u32, u32) {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
         .open(path)
         .unwrap();
     let (mut refused, mut harmless) = (0, 0);
-    for offset in (0..end).step_by(step) {
+    for offset in (0..end).step_by(step as usize) {
         let mut byte = [0];
         file.read_exact_at(&mut byte, offset).unwrap();
-        let flipped = [byte[0] ^ 1 << (offset % 8)];
+        let flipped = [byte[0] ^ 1 << ((offset + turn) % 8)];
         file.write_all_at(&flipped, offset).unwrap();
         match read(dir) {
             Ok(recovered) => {
@@ -290,14 +298,20 @@ fn a_flipped_bit_in_the_acknowledged_part_never_loses_anything_silently() {
     let path = segments(dir.path()).remove(0);
     let end = read(dir.path()).unwrap().tail.unwrap().offset;
     let watermark = BLOCK_BYTES as u64;
-    let (refused, harmless) = flip_bits(dir.path(), &path, end - watermark, 1, 4);
-    // Only the unused rest of the segment's header block is not covered by a checksum.
-    assert!(
-        harmless <= BLOCK_BYTES as u32,
-        "{harmless} harmless, {refused} refused"
-    );
-    let acknowledged = (end - watermark) as u32;
-    assert_eq!(refused + harmless, acknowledged);
+    let tally = Tally::begin(1);
+    let mut cases = 0;
+    for turn in tally.seeds() {
+        let (refused, harmless) = flip_bits(dir.path(), &path, end - watermark, (1, turn), 4);
+        // Only the unused rest of the segment's header block is not covered by a checksum.
+        assert!(
+            harmless <= BLOCK_BYTES as u32,
+            "{harmless} harmless, {refused} refused"
+        );
+        let acknowledged = (end - watermark) as u32;
+        assert_eq!(refused + harmless, acknowledged);
+        cases += u64::from(acknowledged);
+    }
+    tally.report("bit flips, log", cases);
 }
 
 #[test]
@@ -307,8 +321,14 @@ fn a_flipped_bit_in_an_older_segment_is_refused_by_name() {
     let paths = segments(dir.path());
     assert!(paths.len() > 2);
     let end = SEGMENT;
-    let (refused, _) = flip_bits(dir.path(), &paths[1], end, 7, 19);
-    assert!(refused > 1000, "{refused}");
+    let tally = Tally::begin(7);
+    let mut cases = 0;
+    for turn in tally.seeds() {
+        let (refused, harmless) = flip_bits(dir.path(), &paths[1], end, (tally.stride(), turn), 19);
+        assert!(refused > 1000, "{refused}");
+        cases += u64::from(refused + harmless);
+    }
+    tally.report("bit flips, older segment", cases);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod formats;
 mod journal;
 pub(crate) mod log;
 mod model;
+mod persisting;
 mod snapshots;
 mod steps;
 mod wal;

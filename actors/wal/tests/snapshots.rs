@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::book::Book;
+use super::conformance::Tally;
 use super::synced;
 use super::wal::{CLUSTER, refuse, small, start};
 use crate::record::LogPosition;
@@ -216,9 +217,13 @@ fn no_flipped_bit_and_no_cut_gives_another_state() {
         .write(head.clone(), &mut records.clone().into_iter())
         .unwrap();
     let whole = std::fs::read(&info.path).unwrap();
-    for offset in 0..whole.len() {
+    let tally = Tally::begin(1);
+    let turns = tally.seeds();
+    let cases = (0..whole.len()).flat_map(|offset| turns.clone().map(move |turn| (offset, turn)));
+    let count = cases.clone().count() as u64;
+    for (offset, turn) in cases {
         let mut bytes = whole.clone();
-        bytes[offset] ^= 1 << (offset % 8);
+        bytes[offset] ^= 1 << ((offset as u64 + turn) % 8);
         std::fs::write(&info.path, &bytes).unwrap();
         let (mut book, _page) = Book::new();
         assert!(
@@ -233,6 +238,7 @@ fn no_flipped_bit_and_no_cut_gives_another_state() {
             );
         }
     }
+    tally.report("bit flips, snapshot", count);
     std::fs::write(&info.path, &whole).unwrap();
     let (mut book, _page) = Book::new();
     assert_eq!(
