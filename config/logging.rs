@@ -50,6 +50,10 @@ pub enum LogError {
     Twice,
 }
 
+/// Libraries whose words help only whoever asks for them by name: consensus repeats 20 times a second
+/// that a controller is down, which `cluster members` says too.
+const QUIET: &str = "openraft=error,ractor=off";
+
 /// Sets up the logs of this process; `variable` is the value of `XCE_LOG`, which wins.
 ///
 /// # Errors
@@ -77,7 +81,7 @@ fn is_coloured() -> bool {
 }
 
 fn filter(level: &str) -> Result<EnvFilter, LogError> {
-    EnvFilter::try_new(level).map_err(|error| LogError::Level {
+    EnvFilter::try_new(format!("{QUIET},{level}")).map_err(|error| LogError::Level {
         level: level.to_owned(),
         reason: error.to_string(),
     })

@@ -5,6 +5,8 @@
 //!   cargo x verify            formatting, lints, all tests; writes nothing
 //!   cargo x fix               format, and apply what the lints propose
 //!   cargo x bench [NAME]      measure an optimised build; one line of JSON each
+//!   cargo x faults [ID...]    faults on hosts of their own; writes tests/chaos/RESULTS.md
+//!   cargo x conformance       what the log promises, on devices and networks that fail
 //!   cargo x chaos             kill parts of a busy cluster at random
 //! ```
 
@@ -12,6 +14,8 @@
 mod cargo;
 #[path = "chaos/mod.rs"]
 mod chaos;
+#[path = "x/conformance.rs"]
+mod conformance;
 #[path = "x/summary.rs"]
 mod summary;
 #[path = "x/tools.rs"]
@@ -27,7 +31,7 @@ struct Verb {
     run: fn(&[String]) -> Result<u8, String>,
 }
 
-const VERBS: [Verb; 5] = [
+const VERBS: [Verb; 7] = [
     Verb {
         name: "test",
         takes: "[FILTER] [-- OPTIONS]",
@@ -53,10 +57,22 @@ const VERBS: [Verb; 5] = [
         run: cargo::bench,
     },
     Verb {
+        name: "faults",
+        takes: "[ID...]",
+        does: "faults on hosts of their own; writes tests/chaos/RESULTS.md",
+        run: cargo::faults,
+    },
+    Verb {
         name: "chaos",
         takes: "[--minutes N] [--seed S]",
         does: "kill parts of a busy cluster at random",
         run: chaos::run,
+    },
+    Verb {
+        name: "conformance",
+        takes: "[--seeds A..B]",
+        does: "everything that the log promises, on devices and networks that fail",
+        run: conformance::run,
     },
 ];
 
@@ -87,7 +103,7 @@ fn main() -> ExitCode {
 fn help() {
     for verb in &VERBS {
         eprintln!(
-            "  cargo x {:<7} {:<25} {}",
+            "  cargo x {:<11} {:<25} {}",
             verb.name, verb.takes, verb.does
         );
     }

@@ -68,7 +68,7 @@ impl Three {
     pub const HOSTS: [&str; 8] = ["c1", "c2", "c3", "h1", "h2", "h3", "h4", "user"];
 
     fn begin(name: &str, settings: &[&str], network: Option<Network>, workers: &[&str]) -> Self {
-        let mut three = Self::controllers(name, settings, network);
+        let mut three = Self::controllers(name, settings, network, &|_home| ());
         let user = three.invite("c1", &["--user", "root"]);
         three.xced(&["join", &user], "user").good();
         for host in workers {
@@ -84,8 +84,25 @@ impl Three {
         three
     }
 
+    /// Three controllers and a user, without a worker; the home of the first is prepared before its
+    /// first start.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn without_workers(name: &str, settings: &[&str], prepare: &dyn Fn(&Path)) -> Self {
+        let three = Self::controllers(name, settings, None, prepare);
+        let user = three.invite("c1", &["--user", "root"]);
+        three.xced(&["join", &user], "user").good();
+        three
+    }
+
     /// Three controllers, no worker and no user of their own.
-    fn controllers(name: &str, settings: &[&str], network: Option<Network>) -> Self {
+    fn controllers(
+        name: &str,
+        settings: &[&str],
+        network: Option<Network>,
+        prepare: &dyn Fn(&Path),
+    ) -> Self {
         let folder = tempfile::Builder::new()
             .prefix(&format!("xce-{name}-"))
             .tempdir()
@@ -100,6 +117,7 @@ impl Three {
         };
         let listen = three.listen("c1");
         three.xced(&["init", "--listen", &listen], "c1").good();
+        prepare(&three.home("c1"));
         three.controller("c1");
         for name in ["c2", "c3"] {
             three.add_controller(name);
@@ -153,6 +171,11 @@ impl Three {
     /// The user's command line, which knows all controllers.
     pub fn cli(&self) -> Cli {
         Cli::new(&self.home("user")).on(self.entry("user"))
+    }
+
+    /// The user's command line on another host of the network.
+    pub fn cli_on(&self, host: &str) -> Cli {
+        Cli::new(&self.home("user")).on(self.entry(host))
     }
 
     /// Runs `xced` with a home, to its end.

@@ -24,6 +24,28 @@ pub fn test(words: &[String]) -> Result<u8, String> {
     tested(command)
 }
 
+/// Runs faults on hosts of their own, or those that are named, and writes the table of results.
+pub fn faults(words: &[String]) -> Result<u8, String> {
+    tools::provide()?;
+    let code = run(cargo(&["build", "--workspace", "--bins", "--tests"]))?;
+    if code != 0 {
+        return Ok(code);
+    }
+    let mut command = cargo(&[
+        "test",
+        "--quiet",
+        "--package",
+        "xce-tests",
+        "--test",
+        "faults",
+    ]);
+    command
+        .args(["--", "--write"])
+        .args(words)
+        .env(xce_tests::harness::binaries::BUILT, "1");
+    run(command)
+}
+
 /// Formatting, lints, tests; writes nothing but the build.
 pub fn verify(words: &[String]) -> Result<u8, String> {
     no_words(words)?;

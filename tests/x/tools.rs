@@ -15,6 +15,9 @@ const NEEDED: [(&str, &str); 4] = [
     ("python3", "python3"),
 ];
 
+/// As [`NEEDED`], by scenarios that are passed over without.
+const WANTED: [(&str, &str); 2] = [("ip", "iproute2"), ("nsenter", "util-linux")];
+
 /// Asked by Debian's packages before they start a service. Source: invoke-rc.d(8).
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
@@ -23,13 +26,18 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 /// # Errors
 /// Says what has to be installed, where that cannot be done here.
 pub fn provide() -> Result<(), String> {
-    let missing = missing();
+    let can_install =
+        nix::unistd::Uid::effective().is_root() && programs::find("apt-get").is_some();
+    let mut missing = missing(&NEEDED);
+    if can_install {
+        missing.extend(self::missing(&WANTED));
+    }
     if missing.is_empty() {
         return Ok(());
     }
     let names = missing.join(" ");
     let advice = format!("the tests need more programs: apt-get install {names}");
-    if !nix::unistd::Uid::effective().is_root() || programs::find("apt-get").is_none() {
+    if !can_install {
         return Err(advice);
     }
     eprintln!("installing for the tests: {names}");
@@ -38,7 +46,7 @@ pub fn provide() -> Result<(), String> {
     let mut words = vec!["install", "--yes", "--no-install-recommends"];
     words.extend(&missing);
     apt(&words).map_err(|error| format!("{error}; {advice}"))?;
-    match self::missing().as_slice() {
+    match self::missing(&NEEDED).as_slice() {
         [] => Ok(()),
         left => Err(format!(
             "still missing after the installation: {}",
@@ -48,8 +56,8 @@ pub fn provide() -> Result<(), String> {
 }
 
 /// Packages of programs that are not there.
-fn missing() -> Vec<&'static str> {
-    let absent = NEEDED
+fn missing(programs: &[(&str, &'static str)]) -> Vec<&'static str> {
+    let absent = programs
         .iter()
         .filter(|(program, _)| programs::find(program).is_none());
     absent.map(|(_, package)| *package).collect()
