@@ -48,6 +48,8 @@ pub struct WalConfig {
     pub join: bool,
     /// The way to the other controllers. Default none.
     pub peers: Arc<dyn Peers>,
+    /// How long one whose log cannot be used asks the others to take it in again. Default 30 s.
+    pub rejoin_within: Duration,
     /// The disk to write segments to; `None` is the file system of `dir`. Tests inject faults here.
     pub disk: Option<Arc<dyn Disk>>,
 }
@@ -80,6 +82,8 @@ impl WalConfig {
             address: String::new(),
             join: false,
             peers: Arc::new(NoPeers),
+            // Source: chosen; an election and two changes of the membership on a slow machine.
+            rejoin_within: Duration::from_secs(30),
             disk: None,
         }
     }

@@ -26,6 +26,8 @@ const FORMAT: u32 = 1;
 pub(crate) struct StateDirectory {
     root: PathBuf,
     known: bool,
+    birth: u64,
+    joins: bool,
     _lock: File,
 }
 
@@ -49,9 +51,12 @@ impl StateDirectory {
         let lock = lock(&root)?;
         // Asked only under the lock: another process may have initialised it just now.
         let known = identity.exists();
-        if known {
-            check_identity(&identity, config)?;
-        }
+        let (birth, joins) = if known {
+            check_identity(&identity, config)?
+        } else {
+            let birth = random().map_err(io_error("name", &root))?;
+            (birth, config.join)
+        };
         for part in ["log", "snapshots"] {
             let path = root.join(part);
             std::fs::create_dir_all(&path).map_err(io_error("create", &path))?;
@@ -60,6 +65,8 @@ impl StateDirectory {
         Ok(Self {
             root,
             known,
+            birth,
+            joins,
             _lock: lock,
         })
     }
@@ -67,6 +74,24 @@ impl StateDirectory {
     /// Whether the directory had been initialised before.
     pub(crate) fn is_known(&self) -> bool {
         self.known
+    }
+
+    /// Which directory this is; a copy of it has the same.
+    pub(crate) fn birth(&self) -> u64 {
+        self.birth
+    }
+
+    /// Whether it waits for a cluster to take it in as long as its log is empty.
+    pub(crate) fn joins(&self) -> bool {
+        self.joins
+    }
+
+    /// Locks a directory without looking at what it holds.
+    ///
+    /// # Errors
+    /// In use, or an error of the system.
+    pub(crate) fn lock(root: &Path) -> Result<File, OpenError> {
+        lock(root)
     }
 
     /// Where segments live.
@@ -87,8 +112,8 @@ impl StateDirectory {
         let path = self.root.join("IDENTITY");
         let cluster = hex(&config.cluster_id);
         let text = format!(
-            "format {FORMAT}\ncluster {cluster}\nnode {}\n",
-            config.node_id
+            "format {FORMAT}\ncluster {cluster}\nnode {}\nbirth {:016x}\njoins {}\n",
+            config.node_id, self.birth, self.joins
         );
         replace_file(&path, text.as_bytes()).map_err(io_error("write", &path))
     }
@@ -116,7 +141,8 @@ fn lock(root: &Path) -> Result<File, OpenError> {
     }
 }
 
-fn check_identity(path: &Path, config: &WalConfig) -> Result<(), OpenError> {
+/// Which directory it is, and whether it joins.
+fn check_identity(path: &Path, config: &WalConfig) -> Result<(u64, bool), OpenError> {
     let text = std::fs::read_to_string(path).map_err(io_error("read", path))?;
     let damaged = || Damage {
         file: path.to_path_buf(),
@@ -154,7 +180,16 @@ fn check_identity(path: &Path, config: &WalConfig) -> Result<(), OpenError> {
             });
         }
     }
-    Ok(())
+    let birth = u64::from_str_radix(&field("birth")?, 16).map_err(|_| damaged())?;
+    let joins = field("joins")?.parse().map_err(|_| damaged())?;
+    Ok((birth, joins))
+}
+
+/// A number that nobody else has.
+pub(crate) fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 /// Replaces a file so that a crash leaves either the old or the new one.

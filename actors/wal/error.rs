@@ -119,6 +119,26 @@ pub enum OpenError {
     /// A snapshot could not be used and no older one with its log is there.
     #[error("no usable snapshot")]
     Snapshot(#[source] SnapshotError),
+    /// The directory is older than what others have seen of it.
+    #[error("the state in {} must not be used: {detail}", directory.display())]
+    Outdated {
+        /// The state directory.
+        directory: PathBuf,
+        /// How that is known.
+        detail: String,
+    },
+    /// The log cannot be used, and no other controller could take this one in again. Nothing was
+    /// changed.
+    #[error(
+        "this controller cannot use its log, and the others could not take it in again ({detail})"
+    )]
+    NotTakenIn {
+        /// What they said.
+        detail: String,
+        /// What is wrong with the log.
+        #[source]
+        source: Box<OpenError>,
+    },
     /// An operating system call failed.
     #[error("cannot {doing} {}", path.display())]
     Io {

@@ -9,12 +9,14 @@ use tokio::sync::watch;
 
 use crate::config::WalConfig;
 use crate::device::{Disk, DiskMode, FileDisk};
-use crate::directory::StateDirectory;
+use crate::directory::{StateDirectory, random};
 use crate::error::{Damage, OpenError};
 use crate::machine::Machine;
-use crate::raft::{LogStore, StateMachine, Waiters};
+use crate::notes::Notes;
+use crate::raft::{LogStore, Origin, StateMachine, Waiters};
 use crate::record::{LogMarks, Record};
 use crate::recover::{Recovered, io_error, recover, remove_leftovers};
+use crate::rejoining;
 use crate::request::footprint;
 use crate::segment_log::{LogFigures, LogParts, SegmentInfo, SegmentLog, Tail};
 use crate::snapshot::{SnapshotInfo, SnapshotStore};
@@ -44,15 +46,46 @@ pub(crate) struct Parts<M: Machine> {
     pub(crate) spare: watch::Receiver<SpareStatus>,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) bytes_since_snapshot: u64,
+    /// Whether an empty log waits for a cluster to take it in.
+    pub(crate) joins: bool,
+    pub(crate) origin: Origin,
+    pub(crate) notes: Arc<Notes>,
 }
 
-impl Foundation {
-    /// Recovers everything and starts the log thread.
-    pub(crate) fn lay<M: Machine>(
+/// What a state directory holds, read and found whole.
+pub(crate) struct Ground {
+    directory: StateDirectory,
+    recovered: Recovered,
+    snapshots: Arc<SnapshotStore>,
+    restored: Option<SnapshotInfo>,
+}
+
+impl Ground {
+    /// Locks a directory, reads its log, and restores its newest usable snapshot.
+    pub(crate) fn survey<M: Machine>(
         config: &WalConfig,
-        mut machine: M,
-        on_fatal: Fatal,
-    ) -> Result<(Self, Parts<M>), OpenError> {
+        machine: &mut M,
+    ) -> Result<Self, OpenError> {
+        if let Some(outdated) = rejoining::marked(&config.dir) {
+            return Err(outdated);
+        }
+        Self::read(config, machine)
+    }
+
+    /// The same for a directory that was set aside, and waits for a cluster to take it in.
+    pub(crate) fn begin_again<M: Machine>(
+        config: &WalConfig,
+        machine: &mut M,
+    ) -> Result<Self, OpenError> {
+        let config = WalConfig {
+            create: true,
+            join: true,
+            ..config.clone()
+        };
+        Self::read(&config, machine)
+    }
+
+    fn read<M: Machine>(config: &WalConfig, machine: &mut M) -> Result<Self, OpenError> {
         let directory = StateDirectory::open(config)?;
         let recovered = recover_log(&directory, config)?;
         let snapshots = Arc::new(SnapshotStore::new(
@@ -60,7 +93,31 @@ impl Foundation {
             directory.snapshots(),
             config.cluster_id,
         ));
-        let restored = restore(&snapshots, &recovered, &directory, &mut machine)?;
+        let restored = restore(&snapshots, &recovered, &directory, machine)?;
+        Ok(Self {
+            directory,
+            recovered,
+            snapshots,
+            restored,
+        })
+    }
+}
+
+impl Foundation {
+    /// Starts the log thread on what was found.
+    pub(crate) fn lay<M: Machine>(
+        config: &WalConfig,
+        ground: Ground,
+        machine: M,
+        on_fatal: Fatal,
+    ) -> Result<(Self, Parts<M>), OpenError> {
+        let Ground {
+            directory,
+            recovered,
+            snapshots,
+            restored,
+        } = ground;
+        let start = random().map_err(io_error("name a start of", &config.dir))?;
         let covered = restored.as_ref().map_or(0, SnapshotInfo::lsn);
         let Recovered {
             mut marks,
@@ -104,6 +161,12 @@ impl Foundation {
             figures,
             spare,
             disk,
+            joins: directory.joins(),
+            origin: Origin {
+                birth: directory.birth(),
+                start,
+            },
+            notes: Arc::new(Notes::of(&config.dir)),
             bytes_since_snapshot: entries
                 .iter()
                 .filter(|entry| entry.position.index > covered)

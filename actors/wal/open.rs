@@ -1,5 +1,6 @@
 //! Opens a state directory: lock, snapshot, log, consensus, then the actor.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,17 +10,19 @@ use crate::actor::{Actor, ActorParts};
 use crate::batch::BLOCK_BYTES;
 use crate::config::WalConfig;
 use crate::error::OpenError;
-use crate::foundation::{Fatal, Foundation, Parts};
+use crate::foundation::{Fatal, Foundation, Ground, Parts};
 use crate::handle::{DiskWal, Wal};
 use crate::journal::JournalSource;
 use crate::machine::Machine;
 use crate::peers::Member;
-use crate::raft::{Begin, RaftNode};
+use crate::raft::{Begin, RaftNode, Unfit};
 use crate::recover::io_error;
+use crate::rejoining;
 use crate::request::Limits;
 use crate::segment_log::LogFigures;
 use crate::spare::SpareStatus;
 use crate::status::Shared;
+use crate::writer::OnFatal;
 
 /// Opens the WAL in `config.dir`, restores `machine` from snapshot and log, and becomes leader.
 ///
@@ -63,9 +66,11 @@ fn live<M: Machine>(
     };
     // Ends last: whoever waits for it may open the directory again.
     let (end, ended) = watch::channel(());
-    let foundation = Foundation::lay(config, machine, on_fatal);
-    let started = foundation.and_then(|foundation| {
-        let (base, parts) = foundation;
+    let mut machine = machine;
+    let surveyed = runtime.block_on(survey(config, &mut machine));
+    let started = surveyed.and_then(|ground| {
+        let (base, parts) = Foundation::lay(config, ground, machine, on_fatal)?;
+        rejoining::finish(&config.dir)?;
         runtime.block_on(Running::start(config, base, parts, ended))
     });
     match started {
@@ -83,6 +88,20 @@ fn live<M: Machine>(
             drop(ready.send(Err(error)));
         }
     }
+}
+
+/// Reads a directory; one that cannot be used is begun again when others take this controller in.
+async fn survey<M: Machine>(config: &WalConfig, machine: &mut M) -> Result<Ground, OpenError> {
+    let error = match Ground::survey(config, machine) {
+        Err(error) if rejoining::is_curable(&error) => error,
+        surveyed => return surveyed,
+    };
+    rejoining::rejoin(config, error).await?;
+    // Whatever a broken snapshot left behind.
+    machine
+        .restore(&mut std::iter::empty())
+        .map_err(OpenError::Snapshot)?;
+    Ground::begin_again(config, machine)
 }
 
 /// Consensus and actor, running.
@@ -111,12 +130,14 @@ impl<M: Machine> Running<M> {
                 node: config.node_id,
                 address: config.address.clone(),
             },
-            found: !config.join,
+            found: !config.join && !parts.joins,
             log: parts.log,
             machine: parts.machine,
             shared: Arc::clone(&shared),
             snapshots: Arc::clone(&parts.snapshots),
             peers: Arc::clone(&config.peers),
+            notes: parts.notes,
+            origin: parts.origin,
         });
         let node = tokio::select! {
             biased;
@@ -145,6 +166,13 @@ impl<M: Machine> Running<M> {
             bytes_since_snapshot: parts.bytes_since_snapshot,
         });
         tokio::spawn(follow_space(parts.spare, Arc::clone(&shared)));
+        tokio::spawn(node.clone().take_notes());
+        tokio::spawn(node.clone().promote_learners());
+        tokio::spawn(greet(
+            node.clone(),
+            config.dir.clone(),
+            Arc::clone(&base.fatal),
+        ));
         let wal = Wal::on_disk(DiskWal {
             requests,
             closing,
@@ -171,6 +199,25 @@ impl<M: Machine> Running<M> {
         base.shared.stopped.store(true, Ordering::Release);
         node.shutdown().await;
         base
+    }
+}
+
+/// Ends the log when this node must not take part.
+async fn greet<M: Machine>(node: RaftNode<M>, root: PathBuf, fatal: OnFatal) {
+    if node.votes() {
+        return;
+    }
+    match node.greet().await {
+        None => {}
+        Some(Unfit::Running(text)) => fatal(text),
+        Some(Unfit::Shorter(text)) => {
+            if let Err(error) = rejoining::mark(&root, &text) {
+                tracing::error!(%error, "cannot note that this directory is outdated");
+            }
+            fatal(format!(
+                "{text}. Start it again: it then gets all of its state from the others"
+            ));
+        }
     }
 }
 

@@ -57,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) snapshot_lsn: AtomicU64,
     pub(crate) stopped: AtomicBool,
     pub(crate) role: watch::Sender<Role>,
+    /// The term whose leadership this node has begun to hand over; zero for none.
+    pub(crate) handed_over: AtomicU64,
     texts: Mutex<Texts>,
 }
 

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use openraft::Raft;
+use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::Fatal;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderError, TransferLeaderRequest,
@@ -25,6 +27,8 @@ pub(crate) struct Answering<M: Machine> {
     pub(crate) raft: Raft<Types, StateMachine<M>>,
     pub(crate) incoming: Arc<Incoming>,
     pub(crate) snapshots: Arc<SnapshotStore>,
+    /// Whether it votes: not before the others have been greeted.
+    pub(crate) votes: Arc<AtomicBool>,
 }
 
 impl<M: Machine> Clone for Answering<M> {
@@ -33,18 +37,29 @@ impl<M: Machine> Clone for Answering<M> {
             raft: self.raft.clone(),
             incoming: Arc::clone(&self.incoming),
             snapshots: Arc::clone(&self.snapshots),
+            votes: Arc::clone(&self.votes),
         }
     }
 }
 
 impl<M: Machine> Answering<M> {
     /// The answer to a request; one that makes no sense gets an answer that says so.
-    pub(crate) async fn answer(&self, bytes: &[u8]) -> Vec<u8> {
-        let answer = match PeerRequest::decode(bytes) {
-            Ok(request) => self.carry_out(request).await,
-            Err(text) => Err(text),
-        };
-        answer.unwrap_or_else(PeerAnswer::Failed).encode()
+    pub(crate) async fn answer(&self, request: PeerRequest) -> PeerAnswer {
+        let answer = self.carry_out(request).await;
+        answer.unwrap_or_else(PeerAnswer::Failed)
+    }
+
+    /// Who has nothing, or may have forgotten something, votes for nobody.
+    fn may_vote(&self) -> Result<(), String> {
+        let metrics = self.raft.metrics();
+        let now = metrics.borrow_watched();
+        if now.last_log_index.is_none() && now.last_applied.is_none() {
+            return Err("it has nothing yet, and votes for nobody".to_owned());
+        }
+        if !self.votes.load(Ordering::Acquire) {
+            return Err("it has just started, and does not vote yet".to_owned());
+        }
+        Ok(())
     }
 
     async fn carry_out(&self, request: PeerRequest) -> Result<PeerAnswer, String> {
@@ -70,6 +85,7 @@ impl<M: Machine> Answering<M> {
                 transfer,
                 only_ask,
             } => {
+                self.may_vote()?;
                 let mut request = VoteRequest::new(vote(candidate), last.map(log_id));
                 request.leadership_transfer = transfer;
                 let response = if only_ask {
@@ -97,6 +113,9 @@ impl<M: Machine> Answering<M> {
                     .await
             }
             PeerRequest::SnapshotInstall { vote, name } => self.install(vote, name).await,
+            PeerRequest::Greet(_) | PeerRequest::Rejoin(_) | PeerRequest::Who => {
+                Err("consensus has no answer to this".to_owned())
+            }
         }
     }
 

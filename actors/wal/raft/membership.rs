@@ -17,6 +17,8 @@ use crate::peers::{Member, MemberChange, MemberState, MembershipError};
 ///
 /// Source: chosen; two entries on a slow disk, far above any healthy one.
 const CHANGE_WITHIN: Duration = Duration::from_secs(20);
+/// How long a change waits for another one. Source: chosen; two syncs of a quorum take far less.
+const TURN_WITHIN: Duration = Duration::from_secs(5);
 /// How long a transfer of the leadership may take.
 ///
 /// Source: measured in the foundations as 35 ms; this is a machine in deep trouble.
@@ -24,7 +26,7 @@ const TRANSFER_WITHIN: Duration = Duration::from_secs(5);
 /// Entries that a learner may be behind and still get its vote at once.
 ///
 /// Source: derived; well under a second of full load.
-const LAG_MAX: u64 = 1000;
+pub(super) const LAG_MAX: u64 = 1000;
 
 impl<M: Machine> RaftNode<M> {
     /// The members as this node sees them, by number.
@@ -58,11 +60,27 @@ impl<M: Machine> RaftNode<M> {
             .collect()
     }
 
-    /// Changes the membership.
+    /// Changes the membership, after a change that is under way.
     ///
     /// # Errors
     /// See [`MembershipError`].
     pub(crate) async fn change_members(&self, change: MemberChange) -> Result<(), MembershipError> {
+        let deadline = tokio::time::Instant::now() + TURN_WITHIN;
+        let mut metrics = self.raft.metrics();
+        loop {
+            match self.change_once(change.clone()).await {
+                Err(MembershipError::Busy) => {}
+                done => return done,
+            }
+            // Its end shows in the metrics.
+            let changed = tokio::time::timeout_at(deadline, metrics.changed());
+            if !matches!(changed.await, Ok(Ok(()))) {
+                return Err(MembershipError::Busy);
+            }
+        }
+    }
+
+    async fn change_once(&self, change: MemberChange) -> Result<(), MembershipError> {
         let (members, retain) = self.checked(change)?;
         let changing = self.raft.change_membership(members, retain);
         let changed = tokio::time::timeout(2 * CHANGE_WITHIN, changing).await;
@@ -184,6 +202,9 @@ impl<M: Machine> RaftNode<M> {
             return Ok(());
         }
         let stopped = |error: &dyn std::fmt::Display| MembershipError::Unknown(error.to_string());
+        // Before anybody is told: what follows from the lease must not outlive it.
+        let term = self.raft.metrics().borrow_watched().current_term;
+        self.hand_over(term);
         let asked = self.raft.trigger().transfer_leader(to).await;
         asked.map_err(|error| stopped(&error))?;
         self.raft

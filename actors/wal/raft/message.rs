@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use crate::peers::Member;
 use crate::record::{EntryKind, LogPosition, StoredEntry, StoredVote};
 
 /// Version of the messages; a change is a new version beside this one.
@@ -51,6 +52,26 @@ pub(crate) enum PeerRequest {
         vote: StoredVote,
         name: SnapshotName,
     },
+    /// It has just started, and wants to know what was seen of it.
+    Greet(Greeting),
+    /// It has lost its log, and wants to be taken in again.
+    Rejoin(Member),
+    /// Which start it is that answers here.
+    Who,
+}
+
+/// What a controller says of itself when it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Greeting {
+    pub(crate) node: u64,
+    /// Which directory; a copy has the same.
+    pub(crate) birth: u64,
+    /// Which start; nobody else has the same.
+    pub(crate) start: u64,
+    /// The highest term that it knows.
+    pub(crate) term: u64,
+    /// The end of its log.
+    pub(crate) last: Option<LogPosition>,
 }
 
 /// Names the content of a snapshot file: the same on every controller that wrote it.
@@ -82,6 +103,23 @@ pub(crate) enum PeerAnswer {
     /// So many bytes of the snapshot are here.
     SnapshotHeld(u64),
     SnapshotInstalled(StoredVote),
+    /// To a greeting: how far its log was seen, if that is further than it says, and where another
+    /// process runs under its number.
+    Seen {
+        matched: Option<LogPosition>,
+        elsewhere: Option<String>,
+    },
+    /// Who answers here.
+    Am {
+        birth: u64,
+        start: u64,
+    },
+    /// It is a learner now, and what it had before no longer counts.
+    TakenIn,
+    /// Another one is the primary, if any.
+    NotPrimary(Option<Member>),
+    /// It does not belong to the cluster.
+    NotMember,
 }
 
 impl PeerRequest {
@@ -139,6 +177,18 @@ impl PeerRequest {
                 out.vote(*vote);
                 out.name(name);
             }
+            Self::Greet(greeting) => {
+                out.u8(7);
+                for number in [greeting.node, greeting.birth, greeting.start, greeting.term] {
+                    out.u64(number);
+                }
+                out.position(greeting.last);
+            }
+            Self::Rejoin(member) => {
+                out.u8(8);
+                out.member(member);
+            }
+            Self::Who => out.u8(9),
         }
         out.bytes
     }
@@ -184,6 +234,15 @@ impl PeerRequest {
                 vote: input.vote()?,
                 name: input.name()?,
             },
+            7 => Self::Greet(Greeting {
+                node: input.u64()?,
+                birth: input.u64()?,
+                start: input.u64()?,
+                term: input.u64()?,
+                last: input.position()?,
+            }),
+            8 => Self::Rejoin(input.member()?),
+            9 => Self::Who,
             other => return Err(format!("request {other} is not known here")),
         };
         input.end()?;
@@ -236,6 +295,25 @@ impl PeerAnswer {
                 out.u8(10);
                 out.vote(*vote);
             }
+            Self::Seen { matched, elsewhere } => {
+                out.u8(11);
+                out.position(*matched);
+                out.text(elsewhere.as_deref().unwrap_or_default().as_bytes());
+            }
+            Self::Am { birth, start } => {
+                out.u8(12);
+                out.u64(*birth);
+                out.u64(*start);
+            }
+            Self::TakenIn => out.u8(13),
+            Self::NotPrimary(leader) => {
+                out.u8(14);
+                out.u8(u8::from(leader.is_some()));
+                if let Some(leader) = leader {
+                    out.member(leader);
+                }
+            }
+            Self::NotMember => out.u8(15),
         }
         out.bytes
     }
@@ -260,6 +338,23 @@ impl PeerAnswer {
             8 => Self::TransferLogMissing(input.position()?),
             9 => Self::SnapshotHeld(input.u64()?),
             10 => Self::SnapshotInstalled(input.vote()?),
+            11 => {
+                let (matched, elsewhere) = (input.position()?, input.words()?);
+                Self::Seen {
+                    matched,
+                    elsewhere: (!elsewhere.is_empty()).then_some(elsewhere),
+                }
+            }
+            12 => Self::Am {
+                birth: input.u64()?,
+                start: input.u64()?,
+            },
+            13 => Self::TakenIn,
+            14 => {
+                let is_known = input.flag()?;
+                Self::NotPrimary(is_known.then(|| input.member()).transpose()?)
+            }
+            15 => Self::NotMember,
             other => return Err(format!("answer {other} is not known here")),
         };
         input.end()?;
@@ -319,6 +414,11 @@ impl Output {
             EntryKind::Membership => 2,
         });
         self.text(&entry.payload);
+    }
+
+    fn member(&mut self, member: &Member) {
+        self.u64(member.node);
+        self.text(member.address.as_bytes());
     }
 
     fn name(&mut self, name: &SnapshotName) {
@@ -430,6 +530,18 @@ impl<'a> Input<'a> {
             position,
             kind,
             payload: Arc::from(self.text()?),
+        })
+    }
+
+    fn words(&mut self) -> Result<String, String> {
+        let bytes = self.text()?.to_vec();
+        String::from_utf8(bytes).map_err(|_| "a text is not UTF-8".to_owned())
+    }
+
+    fn member(&mut self) -> Result<Member, String> {
+        Ok(Member {
+            node: self.u64()?,
+            address: self.words()?,
         })
     }
 

@@ -172,7 +172,10 @@ fn append_within(request: &PeerRequest) -> Duration {
         | PeerRequest::Transfer { .. }
         | PeerRequest::SnapshotOffer(_)
         | PeerRequest::SnapshotPart { .. }
-        | PeerRequest::SnapshotInstall { .. } => 0,
+        | PeerRequest::SnapshotInstall { .. }
+        | PeerRequest::Greet(_)
+        | PeerRequest::Rejoin(_)
+        | PeerRequest::Who => 0,
     };
     APPEND_WITHIN + APPEND_PER_KIB * u32::try_from(bytes / 1024).unwrap_or(u32::MAX)
 }

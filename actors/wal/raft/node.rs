@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use openraft::async_runtime::watch::WatchReceiver;
@@ -15,12 +15,15 @@ use openraft::vote::leader_id_std::CommittedLeaderId;
 use openraft::{Config, Instant, Raft, RaftMetrics, ServerState, SnapshotPolicy};
 
 use super::answering::Answering;
+use super::greeting::Origin;
 use super::machine::StateMachine;
+use super::message::{PeerAnswer, PeerRequest};
 use super::network::Network;
-use super::storage::LogStore;
+use super::storage::{LogStore, LogView};
 use super::types::{Groups, Types};
 use crate::error::PersistError;
 use crate::machine::Machine;
+use crate::notes::Notes;
 use crate::peers::{Member, Peers, Role};
 use crate::snapshot::{Incoming, SnapshotHead, SnapshotStore};
 use crate::status::Shared;
@@ -35,6 +38,11 @@ const ELECTION_MS_MAX: u64 = 300;
 ///
 /// Source: derived; a primary that is cut off has been replaced by then.
 const LEASE_PATIENCE: Duration = Duration::from_millis(2 * ELECTION_MS_MAX);
+/// After how long without an answer of a quorum a primary no longer calls itself one.
+///
+/// Source: derived; five elections. Consensus itself would let it lead for as long as nobody tells
+/// it of another term, and peers that reach only this one would stay with it.
+const CUT_OFF: Duration = Duration::from_millis(5 * ELECTION_MS_MAX);
 /// Source: as `HEARTBEAT_MS`, a fifth of it.
 const LEASE_PAUSE: Duration = Duration::from_millis(10);
 /// How long a single voter may take to lead; it needs two syncs.
@@ -57,9 +65,15 @@ type Written = OneshotReceiverOf<Types, ClientWriteResult<Types>>;
 /// A running node.
 pub(crate) struct RaftNode<M: Machine> {
     pub(super) raft: Raft<Types, StateMachine<M>>,
-    shared: Arc<Shared>,
-    answering: Answering<M>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) answering: Answering<M>,
     pub(super) node_id: u64,
+    pub(super) origin: Origin,
+    pub(super) log: LogView,
+    pub(super) notes: Arc<Notes>,
+    pub(super) peers: Arc<dyn Peers>,
+    /// A controller that was taken out to come in again; zero for none.
+    pub(super) taken_out: Arc<AtomicU64>,
 }
 
 impl<M: Machine> Clone for RaftNode<M> {
@@ -69,6 +83,11 @@ impl<M: Machine> Clone for RaftNode<M> {
             shared: Arc::clone(&self.shared),
             answering: self.answering.clone(),
             node_id: self.node_id,
+            origin: self.origin,
+            log: self.log.clone(),
+            notes: Arc::clone(&self.notes),
+            peers: Arc::clone(&self.peers),
+            taken_out: Arc::clone(&self.taken_out),
         }
     }
 }
@@ -83,6 +102,8 @@ pub(crate) struct Begin<M: Machine> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) snapshots: Arc<SnapshotStore>,
     pub(crate) peers: Arc<dyn Peers>,
+    pub(crate) notes: Arc<Notes>,
+    pub(crate) origin: Origin,
 }
 
 impl<M: Machine> RaftNode<M> {
@@ -100,10 +121,15 @@ impl<M: Machine> RaftNode<M> {
             shared,
             snapshots,
             peers,
+            notes,
+            origin,
         } = begin;
         let fresh = log.last_index() == 0;
         let config = settings().map_err(|error| error.to_string())?;
-        let network = Network { peers };
+        let network = Network {
+            peers: Arc::clone(&peers),
+        };
+        let view = log.look();
         let raft = Raft::new(me.node, Arc::new(config), network, log, machine)
             .await
             .map_err(|error| error.to_string())?;
@@ -114,25 +140,37 @@ impl<M: Machine> RaftNode<M> {
                 snapshots.directory(),
             )),
             snapshots,
+            votes: Arc::default(),
         };
         let node = Self {
             raft,
             shared,
             answering,
             node_id: me.node,
+            origin,
+            log: view,
+            notes,
+            peers,
+            taken_out: Arc::default(),
         };
         let initialised = node.raft.is_initialized().await;
         if initialised.map_err(|error| error.to_string())? {
             if node.is_only_voter() {
+                node.vote_from_now_on();
                 let elected = node.raft.trigger().elect(false).await;
                 elected.map_err(|error| error.to_string())?;
                 node.lead().await?;
+            } else {
+                // Another may count on what this one answered before it ended: until that is over it
+                // must give no vote, and consensus remembers no such time.
+                tokio::time::sleep(Duration::from_millis(ELECTION_MS_MAX)).await;
             }
             return Ok(node);
         }
         if !fresh {
             return Err("the log holds entries but no membership".into());
         }
+        node.vote_from_now_on();
         if found {
             let address = BasicNode { addr: me.address };
             let members = BTreeMap::from([(me.node, address)]);
@@ -177,7 +215,12 @@ impl<M: Machine> RaftNode<M> {
         self.shared
             .leader
             .store(metrics.current_leader.unwrap_or(0), Ordering::Relaxed);
-        let role = role_of(metrics, self.node_id);
+        let mut role = role_of(metrics, self.node_id);
+        if let Role::Primary { term } = role
+            && unanswered(metrics).is_some_and(|time| time >= CUT_OFF)
+        {
+            role = Role::Standby { leader: None, term };
+        }
         self.shared.role.send_if_modified(|known| {
             let changed = *known != role;
             *known = role;
@@ -187,7 +230,27 @@ impl<M: Machine> RaftNode<M> {
 
     /// Answers a request of a peer.
     pub(crate) async fn answer(&self, request: &[u8]) -> Vec<u8> {
-        self.answering.answer(request).await
+        let answer = match PeerRequest::decode(request) {
+            Ok(PeerRequest::Greet(greeting)) => self.greeted(greeting).await,
+            Ok(PeerRequest::Rejoin(member)) => self.take_in_again(member).await,
+            Ok(PeerRequest::Who) => PeerAnswer::Am {
+                birth: self.origin.birth,
+                start: self.origin.start,
+            },
+            Ok(request) => self.answering.answer(request).await,
+            Err(text) => PeerAnswer::Failed(text),
+        };
+        answer.encode()
+    }
+
+    /// Whether it votes already; one that is not alone greets the others first.
+    pub(crate) fn votes(&self) -> bool {
+        self.answering.votes.load(Ordering::Acquire)
+    }
+
+    pub(super) fn vote_from_now_on(&self) {
+        self.answering.votes.store(true, Ordering::Release);
+        self.raft.runtime_config().elect(true);
     }
 
     /// Whether no other node can lead now: the only voter, or a quorum answered less than the
@@ -195,15 +258,23 @@ impl<M: Machine> RaftNode<M> {
     pub(crate) fn holds_lease(&self) -> bool {
         let metrics = self.raft.metrics();
         let now = metrics.borrow_watched();
-        if role_of(&now, self.node_id).primary_term().is_none() {
+        let Some(term) = role_of(&now, self.node_id).primary_term() else {
+            return false;
+        };
+        // The one that takes over is elected although this one still leads.
+        if self.handed_over() == term {
             return false;
         }
-        let membership = now.membership_config.membership();
-        if membership.voter_ids().count() == 1 {
-            return true;
-        }
-        now.last_quorum_acked
-            .is_some_and(|at| at.elapsed() < Duration::from_millis(ELECTION_MS_MAX))
+        unanswered(&now).is_some_and(|time| time < Duration::from_millis(ELECTION_MS_MAX))
+    }
+
+    fn handed_over(&self) -> u64 {
+        self.shared.handed_over.load(Ordering::Acquire)
+    }
+
+    /// From now on nobody may count on it that this node leads in a term.
+    pub(super) fn hand_over(&self, term: u64) {
+        self.shared.handed_over.store(term, Ordering::Release);
     }
 
     /// Proposes one entry, fenced by the term in which this node leads now.
@@ -303,7 +374,9 @@ impl<M: Machine> RaftNode<M> {
                     return error.to_string();
                 }
             }
-            if metrics.changed().await.is_err() {
+            // One that is cut off hears of no change.
+            let changed = tokio::time::timeout(CUT_OFF / 2, metrics.changed()).await;
+            if let Ok(Err(_)) = changed {
                 return "consensus ended".into();
             }
         }
@@ -323,6 +396,10 @@ fn settings() -> Result<Config, openraft::ConfigError> {
         election_timeout_min: ELECTION_MS_MIN,
         election_timeout_max: ELECTION_MS_MAX,
         enable_pre_vote: Some(true),
+        // Not before the others have been greeted.
+        enable_elect: false,
+        // One that lost its log must not bring down the primary; it is found out when it greets.
+        allow_log_reversion: Some(true),
         enable_leader_restore: Some(false),
         // Both are driven by us: the log is purged only up to the older of two kept snapshots.
         snapshot_policy: SnapshotPolicy::Never,
@@ -331,6 +408,15 @@ fn settings() -> Result<Config, openraft::ConfigError> {
         ..Config::default()
     }
     .validate()
+}
+
+/// How long ago a quorum answered; not known of one that leads no others.
+fn unanswered(metrics: &RaftMetrics<Types>) -> Option<Duration> {
+    let membership = metrics.membership_config.membership();
+    if membership.voter_ids().count() == 1 {
+        return Some(Duration::ZERO);
+    }
+    metrics.last_quorum_acked.map(|at| at.elapsed())
 }
 
 /// What a node is by its own account.

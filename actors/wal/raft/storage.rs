@@ -16,7 +16,7 @@ use xce_failpoint::Point;
 
 use super::encoding::{entry, log_id, position, stored_entry, stored_vote, vote};
 use super::types::{Entry, LogId, Types, Vote};
-use crate::record::{LogMarks, Record, StoredEntry};
+use crate::record::{LogMarks, LogPosition, Record, StoredEntry};
 use crate::writer::LogWriter;
 
 /// Source: chosen; bounds one batch to a peer or to the machine.
@@ -56,6 +56,11 @@ impl LogView {
     /// The last index that is purged; 0 for none.
     pub(crate) fn purged(&self) -> u64 {
         self.cache().marks.purged.map_or(0, |purged| purged.index)
+    }
+
+    /// The end of the log, or its purge point.
+    pub(crate) fn last(&self) -> Option<LogPosition> {
+        self.cache().marks.last
     }
 
     /// At least one entry after `after` up to `upto`, further ones while they have less than

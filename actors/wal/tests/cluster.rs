@@ -14,7 +14,8 @@ use super::faults::{Faults, FaultyDisk};
 use super::model::ModelDisk;
 use super::wal::small;
 use crate::{
-    Lane, Member, MemberChange, MembershipError, PeerError, Peers, PersistError, Role, Wal, open,
+    Lane, Member, MemberChange, MembershipError, OpenError, PeerError, Peers, PersistError, Role,
+    Wal, open,
 };
 
 /// How long a cluster may take to come to what a test waits for; only a fault comes here.
@@ -151,8 +152,8 @@ impl Peers for End {
 
 /// A node that can be stopped and started.
 pub(super) struct Seat {
-    node: u64,
-    dir: TempDir,
+    pub(super) node: u64,
+    pub(super) dir: TempDir,
     switch: Arc<Switch>,
     pub(super) wal: Option<Wal<Book>>,
     pub(super) page: Arc<Mutex<Page>>,
@@ -165,6 +166,10 @@ pub(super) struct Seat {
     pub(super) model: Option<ModelDisk>,
     /// Whether the log of the current start has failed.
     pub(super) failed: Arc<AtomicBool>,
+    /// Why it has.
+    pub(super) reason: Arc<Mutex<String>>,
+    /// It has a number that another one has already, and nobody reaches it.
+    pub(super) is_copy: bool,
 }
 
 impl Seat {
@@ -180,6 +185,8 @@ impl Seat {
             forgetful: None,
             model: None,
             failed: Arc::default(),
+            reason: Arc::default(),
+            is_copy: false,
         }
     }
 
@@ -195,11 +202,16 @@ impl Seat {
     }
 
     pub(super) async fn start(&mut self) {
+        self.try_start().await.unwrap();
+    }
+
+    pub(super) async fn try_start(&mut self) -> Result<(), OpenError> {
         let mut config = small(self.dir.path());
         config.node_id = self.node;
         config.join = self.node != 1;
         config.address = self.member().address;
         config.snapshot_every_entries = self.snapshot_every_entries;
+        config.rejoin_within = Duration::from_secs(2);
         config.peers = Arc::new(End {
             from: self.node,
             switch: Arc::clone(&self.switch),
@@ -213,22 +225,26 @@ impl Seat {
             config.disk = Some(Arc::new(model.clone()));
         }
         let failed = Arc::new(AtomicBool::new(false));
-        let tell = Arc::clone(&failed);
+        let (tell, reason) = (Arc::clone(&failed), Arc::clone(&self.reason));
         let (book, page) = Book::new();
-        let wal = open(config, book, move |_| tell.store(true, Ordering::SeqCst))
-            .await
-            .unwrap();
+        let wal = open(config, book, move |text| {
+            *reason.lock().unwrap() = text;
+            tell.store(true, Ordering::SeqCst);
+        })
+        .await?;
         (self.faults, self.failed) = (faults, failed);
-        self.switch
-            .nodes
-            .lock()
-            .unwrap()
-            .insert(self.node, wal.clone());
+        if !self.is_copy {
+            let mut nodes = self.switch.nodes.lock().unwrap();
+            nodes.insert(self.node, wal.clone());
+        }
         (self.wal, self.page) = (Some(wal), page);
+        Ok(())
     }
 
     pub(super) async fn stop(&mut self) {
-        self.switch.nodes.lock().unwrap().remove(&self.node);
+        if !self.is_copy {
+            self.switch.nodes.lock().unwrap().remove(&self.node);
+        }
         if let Some(wal) = self.wal.take() {
             wal.close().await;
         }
@@ -249,23 +265,21 @@ pub(super) async fn cluster(count: u64, switch: &Arc<Switch>) -> Vec<Seat> {
     seats
 }
 
+/// Whether a node has a vote, as another one knows.
+pub(super) fn has_vote(of: &Wal<Book>, node: u64) -> bool {
+    let members = of.members();
+    let found = members.iter().find(|state| state.member.node == node);
+    found.is_some_and(|state| state.voter)
+}
+
 async fn take_in(primary: &Wal<Book>, member: Member) {
     let node = member.node;
     primary
         .change_members(MemberChange::AddLearner(member))
         .await
         .unwrap();
-    eventually(|| {
-        let last = primary.status().last_lsn;
-        let members = primary.members();
-        let learner = members.iter().find(|state| state.member.node == node);
-        learner.is_some_and(|state| state.matched.is_some_and(|matched| matched >= last))
-    })
-    .await;
-    primary
-        .change_members(MemberChange::Promote(node))
-        .await
-        .unwrap();
+    // It gets its vote by itself.
+    eventually(|| has_vote(primary, node)).await;
 }
 
 pub(super) async fn eventually(mut is_so: impl FnMut() -> bool) {
@@ -353,6 +367,9 @@ async fn an_isolated_primary_is_replaced_and_its_tail_is_overwritten() {
     eventually(|| primary(&seats[1..]).is_some()).await;
     // Whoever was replaced knows that it may not act before another one can.
     assert!(!seats[0].wal().holds_lease());
+    // And says so by itself, since nobody can tell it of the next term.
+    let said = seats[0].wal().clone();
+    eventually(|| said.role().borrow().primary_term().is_none()).await;
     let next = 1 + primary(&seats[1..]).unwrap();
     for number in 20..40 {
         seats[next].wal().persist(group(number)).await.unwrap();
@@ -487,7 +504,8 @@ async fn a_late_node_gets_a_snapshot_in_parts_and_goes_on_where_the_way_broke() 
     // What it was given survives its restart.
     seats[1].stop().await;
     seats[1].start().await;
-    first.persist(group(2)).await.unwrap();
+    let place = wait_for_primary(&seats).await;
+    eventually_persisted(&seats, place).await;
     equal(&seats, 402).await;
     for seat in &mut seats {
         seat.stop().await;

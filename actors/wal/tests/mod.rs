@@ -10,6 +10,7 @@ mod journal;
 pub(crate) mod log;
 mod model;
 mod persisting;
+mod rejoin;
 mod snapshots;
 mod steps;
 mod wal;

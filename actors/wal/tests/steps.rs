@@ -63,7 +63,7 @@ async fn write(wal: &Wal<Book>, from: u32, failed: &AtomicBool) -> Told {
                 };
             }
         }
-        if number % SNAPSHOT_EVERY == 0 {
+        if number.is_multiple_of(SNAPSHOT_EVERY) {
             // One that fails raises an alarm; the log and the older ones are as before.
             drop(wal.snapshot_now().await);
         }
