@@ -9,9 +9,10 @@ use std::time::Duration;
 use anyhow::Context;
 use xce_config::{ControllerConfig, Home};
 use xce_controller::peers::{FOUNDER, name_of};
+use xce_ledger::level::LEVEL_MAX;
 use xce_link::hello::VERSIONS;
 use xce_link::{
-    Authority, Caller, Dialer, Hello, HelloAnswer, HelloCode, Identity, Invitation, Opening,
+    Authority, Caller, Dialer, Hello, HelloAnswer, HelloCode, Identity, Invitation, Opening, Order,
     PeerKind, Role,
 };
 use xce_model::Incarnation;
@@ -51,7 +52,7 @@ pub struct Join {
     listen: Option<SocketAddr>,
 }
 
-fn default_listen() -> SocketAddr {
+pub(crate) fn default_listen() -> SocketAddr {
     SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, xce_config::controller::PORT))
 }
 
@@ -149,7 +150,7 @@ fn token(argument: &str) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn prepared_home(given: Option<&Path>) -> anyhow::Result<Home> {
+pub(crate) fn prepared_home(given: Option<&Path>) -> anyhow::Result<Home> {
     let home = crate::find_home(given)?;
     prepare::directory(home.path())?;
     let path = std::fs::canonicalize(home.path())
@@ -173,7 +174,7 @@ fn write_client(home: &Home, joined: &Joined, identity: &Identity) -> anyhow::Re
 }
 
 /// The settings that this controller differs in from the defaults.
-fn write_config(home: &Home, listen: SocketAddr) -> anyhow::Result<PathBuf> {
+pub(crate) fn write_config(home: &Home, listen: SocketAddr) -> anyhow::Result<PathBuf> {
     let file = home.path().join("controller.toml");
     let text = format!("config_version = 1\nlisten = \"{listen}\"\n");
     xce_link::secret_file::replace(&file, text.as_bytes())
@@ -231,15 +232,11 @@ async fn redeem(invitation: &Invitation, listen: Option<SocketAddr>) -> anyhow::
     }
     let dialer = Dialer::new(invitation.identity.clone(), xce_link::Settings::default());
     let deadline = tokio::time::Instant::now() + JOIN_WITHIN;
-    let mut primary = None;
+    let mut order = Order::new(&addresses);
     loop {
-        let order = xce_link::with_hint(&addresses, primary);
-        let passing = match ask(&dialer, invitation, &order, listen).await? {
+        let passing = match ask(&dialer, invitation, &mut order, listen).await? {
             Asked::Joined(joined) => return Ok(*joined),
-            Asked::Standby(hint) => {
-                primary = hint;
-                "no controller answers as the primary".to_owned()
-            }
+            Asked::Standby => "no controller answers as the primary".to_owned(),
             Asked::Later(text) => text,
         };
         if tokio::time::Instant::now() >= deadline {
@@ -252,20 +249,21 @@ async fn redeem(invitation: &Invitation, listen: Option<SocketAddr>) -> anyhow::
 /// What one try came to.
 enum Asked {
     Joined(Box<Joined>),
-    Standby(Option<SocketAddr>),
+    Standby,
     Later(String),
 }
 
 async fn ask(
     dialer: &Dialer,
     invitation: &Invitation,
-    addresses: &[SocketAddr],
+    order: &mut Order,
     listen: Option<SocketAddr>,
 ) -> anyhow::Result<Asked> {
-    let connected = match dialer.dial(addresses, ANSWER_WITHIN).await {
+    let connected = match dialer.dial(order.addresses(), ANSWER_WITHIN).await {
         Ok(connected) => connected,
         Err(error) => return Ok(Asked::Later(error.to_string())),
     };
+    order.reached(connected.peer.remote());
     let (caller, _pushes) = Caller::new(connected, 1);
     let hello = Hello {
         versions: VERSIONS,
@@ -280,7 +278,10 @@ async fn ask(
     {
         Ok(HelloAnswer::Welcome(_)) => {}
         Ok(HelloAnswer::Refused(refusal)) if refusal.code == HelloCode::NotPrimary => {
-            return Ok(Asked::Standby(refusal.primary_address()));
+            if let Some(primary) = refusal.primary_address() {
+                order.named(primary);
+            }
+            return Ok(Asked::Standby);
         }
         Ok(HelloAnswer::Refused(refusal)) => anyhow::bail!("refused: {}", refusal.text),
         Err(error) => return Ok(Asked::Later(error.to_string())),
@@ -290,7 +291,10 @@ async fn ask(
         operation: None,
         made_at: 0,
         at_least: 0,
-        ask: Ask::Member(AskMember::Join { address }),
+        ask: Ask::Member(AskMember::Join {
+            address,
+            level: LEVEL_MAX,
+        }),
     };
     match caller.call::<Request, Reply>(&request, ANSWER_WITHIN).await {
         Ok(Reply::Member(ReplyMember::Joined(joined))) => Ok(Asked::Joined(joined)),

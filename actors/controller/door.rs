@@ -4,33 +4,36 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use xce_link::{
-    Bearer, Claims, Connected, Frame, Hello, HelloAnswer, HelloCode, HelloRefusal, KeyRing,
-    Listener, Opening, Peer, PeerKind, Role, Welcome,
+    Connected, Frame, Hello, HelloAnswer, HelloCode, HelloRefusal, KeyRing, Listener, Peer,
+    PeerKind, Role, Welcome,
 };
-use xce_model::{Millis, SessionId};
+use xce_model::SessionId;
 use xce_runtime::{Key, Task};
 
 use crate::control::Control;
-use crate::peer_doors;
 use crate::reign::House;
 use crate::session::Session;
 use crate::sessions::SessionInfo;
+use crate::{opening, peer_doors};
 
 /// How long a peer may take for its first words. Source: chosen; some round trips of a slow link.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
-/// How long a token can be used. Source: as long as an operation is remembered, design section 3.2.
-const TOKEN_LIFE: Millis = Millis::seconds(24 * 3600);
+/// Sessions that are opened at once; others wait for their turn.
+/// Source: foundations section 3, as many handshakes at once let none of 5 000 fail.
+const OPENINGS_MAX: usize = 64;
 
 /// Accepts until the listener is closed.
 pub async fn serve(house: Arc<House>, ring: Arc<KeyRing>, mut listener: Listener) {
+    let turns = Arc::new(Semaphore::new(OPENINGS_MAX));
     while let Some(connected) = listener.accept().await {
-        let (house, ring) = (Arc::clone(&house), Arc::clone(&ring));
-        Task::spawn(async move { welcome(&house, &ring, connected).await }).detach();
+        let (house, ring, turns) = (Arc::clone(&house), Arc::clone(&ring), Arc::clone(&turns));
+        Task::spawn(async move { welcome(&house, &ring, &turns, connected).await }).detach();
     }
 }
 
-async fn welcome(house: &Arc<House>, ring: &KeyRing, mut connected: Connected) {
+async fn welcome(house: &Arc<House>, ring: &KeyRing, turns: &Semaphore, mut connected: Connected) {
     let first = tokio::time::timeout(HELLO_WITHIN, connected.inbox.receive()).await;
     let Ok(Ok(frame)) = first else {
         // It said nothing, or no frame; the link has closed it or the drop does.
@@ -45,11 +48,17 @@ async fn welcome(house: &Arc<House>, ring: &KeyRing, mut connected: Connected) {
             }
         }
         Ok((hello, version)) => match house.control() {
-            Some(control) => match open(&control, ring, &connected.peer, &hello, version) {
-                Ok(welcome) => return greet(&control, connected, request, &hello, welcome),
-                Err(refusal) => refusal,
-            },
-            None => HelloRefusal::not_primary(house.primary()),
+            // Another one may lead by now: whoever stays here would never find it.
+            Some(control) if !control.holds_lease() => house.not_primary(),
+            Some(control) => {
+                // Err says that nobody waits any more: the door was closed.
+                let _turn = turns.acquire().await;
+                match opening::open(&control, ring, &connected.peer, &hello, version).await {
+                    Ok(welcome) => return greet(&control, connected, request, &hello, welcome),
+                    Err(refusal) => refusal,
+                }
+            }
+            None => house.not_primary(),
         },
         Err(refusal) => refusal,
     };
@@ -123,70 +132,9 @@ fn first_words(house: &House, peer: &Peer, frame: &Frame) -> Result<(Hello, u16)
         .decode()
         .map_err(|error| malformed(error.to_string()))?;
     let cluster = house.settings.cluster;
-    let version = xce_link::hello::check(&hello, xce_link::hello::VERSIONS, cluster)?;
+    let version = xce_link::hello::check(&hello, house.settings.protocol, cluster)?;
     permit(peer, hello.kind)?;
     Ok((hello, version))
-}
-
-/// Begins a session, or goes on with the one of a token.
-fn open(
-    control: &Control,
-    ring: &KeyRing,
-    peer: &Peer,
-    hello: &Hello,
-    version: u16,
-) -> Result<Welcome, HelloRefusal> {
-    let bearer = Bearer {
-        principal: peer.principal().clone(),
-        fingerprint: peer.fingerprint(),
-        incarnation: hello.incarnation,
-    };
-    let now = control.now();
-    let (session, epoch, resumed) = match &hello.opening {
-        Opening::New => (control.sessions.next_id(), 1, false),
-        Opening::Resume { token, .. } => {
-            let claims = ring
-                .open(token, &bearer, now)
-                .map_err(|error| HelloRefusal::new(HelloCode::Token, error.to_string()))?;
-            let latest = control.sessions.epoch_of(claims.session).unwrap_or(0);
-            if claims.epoch < latest {
-                let text = format!(
-                    "session {} goes on under epoch {latest}; this token is of epoch {}",
-                    claims.session, claims.epoch
-                );
-                return Err(HelloRefusal::new(HelloCode::Fenced, text));
-            }
-            (claims.session, claims.epoch + 1, true)
-        }
-    };
-    let token = seal(ring, session, epoch, now, bearer);
-    let status = control.wal.status();
-    let lsn = control.view().lsn();
-    Ok(Welcome {
-        version,
-        session,
-        epoch,
-        token,
-        term: status.term,
-        lsn,
-        resumed,
-    })
-}
-
-fn seal(
-    ring: &KeyRing,
-    session: SessionId,
-    epoch: u64,
-    now: xce_model::ClusterTime,
-    bearer: Bearer,
-) -> Vec<u8> {
-    ring.seal(&Claims {
-        session,
-        epoch,
-        issued: now,
-        expires: now.after(TOKEN_LIFE),
-        bearer,
-    })
 }
 
 /// A peer may be what its certificate says.

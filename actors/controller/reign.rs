@@ -12,17 +12,19 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use xce_ledger::{Anchor, ClockFact, Group, Ledger, Reader};
-use xce_link::CloseCode;
+use xce_link::{CloseCode, HelloCode, HelloRefusal};
 use xce_model::{Lsn, Millis};
-use xce_runtime::{Limits, Node, Policy, RealClock, Root, Shards};
+use xce_runtime::{Limits, Node, Policy, RealClock, Root, Shards, Task};
 use xce_wal::{PersistError, Role, Wal};
 
 use crate::connections::Connections;
 use crate::control::{Control, here};
 use crate::endpoints::Readers;
+use crate::members_known::{self, Known};
+use crate::peers::{LinkPeers, name_of};
+use crate::losing::Doubts;
 use crate::publisher::{Publisher, Touched};
 use crate::refusals::Refusals;
-use crate::requests::members;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::start::{StartError, entropy};
@@ -30,6 +32,10 @@ use crate::{janitor, log, publisher, scheduler};
 
 /// Longest wait for the tree to end. Source: derived; twice the bound of an entity's end.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+/// Pause before a reign that could not begin is tried again.
+/// Source: chosen; a few beats of consensus.
+const BEGIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// What lives as long as the process, whoever leads.
 pub struct House {
@@ -47,6 +53,10 @@ pub struct House {
     pub boot_id: String,
     /// The journal of refusals.
     pub refusals: Arc<Refusals>,
+    /// The way to the other controllers.
+    pub peers: Arc<LinkPeers>,
+    /// When this certificate ends, in seconds of Unix time.
+    pub certificate_ends_s: i64,
     /// The present reign, while this controller is the primary and ready.
     pub reign: watch::Sender<Option<Arc<Control>>>,
 }
@@ -55,6 +65,26 @@ impl House {
     /// What every shell shares now; nothing on a standby.
     pub fn control(&self) -> Option<Arc<Control>> {
         self.reign.borrow().clone()
+    }
+
+    /// What whoever needs the primary is told here.
+    pub fn not_primary(&self) -> HelloRefusal {
+        let primary = self.primary();
+        let members = self.wal.members();
+        let voters = members.iter().filter(|state| state.voter);
+        let names: Vec<String> = voters.map(|state| name_of(state.member.node)).collect();
+        if primary.is_some() || names.len() < 2 {
+            return HelloRefusal::not_primary(primary);
+        }
+        let text = format!(
+            "this controller, {}, knows of no primary now: {} of the controllers {} have to be up and \
+             reach each other to agree on one. Where that cannot be again, `xced force-new` begins \
+             anew with one of them",
+            name_of(self.settings.node),
+            names.len() / 2 + 1,
+            names.join(", ")
+        );
+        HelloRefusal::new(HelloCode::NotPrimary, text)
     }
 
     /// Where the primary is, when another controller is it and is known.
@@ -73,6 +103,7 @@ impl House {
 struct Reign {
     control: Arc<Control>,
     root: Root,
+    _members: Task,
 }
 
 /// Why a reign ended.
@@ -91,6 +122,7 @@ pub async fn rule(house: Arc<House>, mut closing: watch::Receiver<bool>) -> Stri
     let mut role = house.wal.role();
     let mut has_followed = false;
     loop {
+        let mut again = false;
         let term = {
             let role = role.borrow_and_update();
             has_followed |= matches!(
@@ -123,7 +155,17 @@ pub async fn rule(house: Arc<House>, mut closing: watch::Receiver<bool>) -> Stri
                         End::Tree(why) => return why,
                     }
                 }
-                Err(StartError::FirstWrite(PersistError::NotPrimary { .. })) => {}
+                // It may still lead in this term, when a quorum answers again or there is space: no
+                // change of the role would say so.
+                Err(StartError::FirstWrite(
+                    error @ (PersistError::NotPrimary { .. }
+                    | PersistError::Unknown
+                    | PersistError::DiskFull
+                    | PersistError::Overloaded),
+                )) => {
+                    tracing::warn!(term, %error, "the reign cannot begin yet");
+                    again = true;
+                }
                 Err(error) => return chain(&error),
             }
         }
@@ -135,6 +177,7 @@ pub async fn rule(house: Arc<House>, mut closing: watch::Receiver<bool>) -> Stri
             changed = role.changed() => if changed.is_err() {
                 return "consensus ended".to_owned();
             },
+            () = tokio::time::sleep(BEGIN_PAUSE), if again => {}
         }
     }
 }
@@ -158,8 +201,12 @@ impl Reign {
         let root = Root::start(&node, Limits::ROOT).await?;
         let control = control(&root, house, node, anchor, term)?;
         start_actors(&root, &control, &house.touched)?;
-        members::promote_learners(&control);
-        Ok(Self { control, root })
+        let members = members_known::follow(Arc::clone(&control), Arc::clone(&house.peers));
+        Ok(Self {
+            control,
+            root,
+            _members: Task::spawn(members),
+        })
     }
 
     /// Waits for what ends it.
@@ -252,10 +299,14 @@ fn control(
         wal: house.wal.clone(),
         reader: house.reader.clone(),
         anchor,
+        term,
         published: house.published.clone(),
         connections: Connections::default(),
-        sessions: Sessions::of_term(term),
+        doubts: Doubts::default(),
+        sessions: Sessions::of_reign(house.reader.lsn()),
         readers: Readers::default(),
+        known: Known::default(),
+        certificate_ends_s: house.certificate_ends_s,
         refusals: Arc::clone(&house.refusals),
         scheduler: OnceLock::new(),
         scheduler_told: AtomicBool::new(false),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use xce_link::PeerKind;
-use xce_model::SessionId;
+use xce_model::{Lsn, SessionId};
 use xce_session::wire::SessionView;
 
 /// Sessions that are remembered after their connection has ended.
@@ -81,10 +81,11 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Sessions of a term: ids of different terms differ, since a term begins only once.
-    pub fn of_term(term: u64) -> Self {
+    /// Sessions of a reign, by a position since its first commit: ids of different reigns differ,
+    /// since each begins with a commit of its own.
+    pub fn of_reign(begun: Lsn) -> Self {
         Self {
-            next: AtomicU64::new(term << 24),
+            next: AtomicU64::new(begun << 24),
             all: Mutex::default(),
         }
     }

@@ -1,6 +1,7 @@
 //! Connecting to a cluster: all given addresses, verified, with errors that say what is wrong.
 
 mod error;
+mod order;
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,6 +13,7 @@ use quinn::{ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig,
 use tokio::task::JoinSet;
 
 pub use self::error::DialError;
+pub use self::order::Order;
 use crate::close::{CloseCode, Closed};
 use crate::endpoint::grow_buffers;
 use crate::frame::{LINK_VERSION, open_frame};
@@ -39,14 +41,6 @@ const ALERTS: std::ops::RangeInclusive<u64> = 0x100..=0x1ff;
 ///
 /// Source: RFC 7301 section 3.2.
 const ALERT_NO_PROTOCOL: u64 = 0x100 + 120;
-
-/// Addresses in the order in which they are tried: where the primary was last said to be comes first.
-pub fn with_hint(addresses: &[SocketAddr], hint: Option<SocketAddr>) -> Vec<SocketAddr> {
-    let others = addresses.iter().copied();
-    hint.into_iter()
-        .chain(others.filter(|address| Some(*address) != hint))
-        .collect()
-}
 
 /// Connects with one identity; keeps its UDP sockets for further connections.
 #[derive(Clone)]

@@ -57,7 +57,7 @@ pub use authority::{Authority, AuthorityError};
 pub use bulk::{BulkError, BulkReceiver, BulkSender};
 pub use caller::{CallError, Caller};
 pub use close::{CloseCode, Closed};
-pub use dial::{DialError, Dialer, dial, with_hint};
+pub use dial::{DialError, Dialer, Order, dial};
 pub use endpoint::{ListenError, Listener, listen};
 pub use frame::{FRAME_BYTES_MAX, Frame, FrameError, Head, Route, RouteRole};
 pub use hello::{

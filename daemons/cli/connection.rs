@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep};
 use xce_link::{
-    CallError, Caller, CloseCode, Dialer, Frame, Hello, HelloAnswer, HelloCode, Opening, PeerKind,
-    Settings, Welcome,
+    CallError, Caller, CloseCode, Dialer, Frame, Hello, HelloAnswer, HelloCode, Opening, Order,
+    PeerKind, Settings, Welcome,
 };
 use xce_model::{ClusterId, Incarnation, Lsn, Millis, OperationId, Refusal, RefusalKind};
 use xce_session::wire::{Accepted, Ask, AskCluster, Changes, Reply, Request, WatchFilter};
@@ -58,8 +58,8 @@ const PUSHES_MAX: usize = 64;
 
 /// The way to the cluster.
 pub struct Connection {
-    addresses: Vec<SocketAddr>,
-    /// Where a standby said that the primary is.
+    order: Order,
+    /// Where the last standby that was asked said that the primary is.
     primary: Option<SocketAddr>,
     dialer: Dialer,
     cluster: ClusterId,
@@ -102,7 +102,7 @@ impl Connection {
             ..Settings::default()
         };
         Ok(Self {
-            addresses: config.addresses(),
+            order: Order::new(&config.addresses()),
             primary: None,
             dialer: Dialer::new(identity, settings),
             cluster,
@@ -113,6 +113,11 @@ impl Connection {
             token: Vec::new(),
             watch: None,
         })
+    }
+
+    /// The cluster that is meant.
+    pub const fn cluster(&self) -> ClusterId {
+        self.cluster
     }
 
     /// Who the cluster takes this client for.
@@ -298,7 +303,8 @@ impl Connection {
                 talk(&format!("waiting for the controller ({refusal})"));
                 told = true;
             }
-            sleep(pause).await;
+            // A random part, since very many may wait for the same controller.
+            sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
             pause = (pause * 2).min(PAUSE_MOST);
             dial = (dial * 2).min(DIAL_MOST);
         }
@@ -310,7 +316,12 @@ impl Connection {
             "no_answer" | "unreachable" | "turned_away"
         ) && refusal.kind == RefusalKind::Unavailable
         {
-            let list: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
+            let list: Vec<String> = self
+                .order
+                .addresses()
+                .iter()
+                .map(ToString::to_string)
+                .collect();
             let text = format!(
                 "{}; is a cluster running at {}? `xced dev` starts one",
                 refusal.text,
@@ -354,7 +365,9 @@ impl Connection {
             watch.missed |= missed;
         }
         let keeps = match &outcome {
-            Ok(_) | Err(CallError::Refused(_)) => true,
+            // One that may not lead any more is left.
+            Err(CallError::Refused(refusal)) => refusal.code != "not_primary",
+            Ok(_) => true,
             Err(
                 CallError::NotDelivered(_)
                 | CallError::Unknown(_)
@@ -372,9 +385,10 @@ impl Connection {
     async fn open(&mut self, dial: Duration, deadline: Duration) -> Result<Link, Refusal> {
         let connected = self
             .dialer
-            .dial(&xce_link::with_hint(&self.addresses, self.primary), dial)
+            .dial(self.order.addresses(), dial)
             .await
             .map_err(|error| error.refusal())?;
+        self.order.reached(connected.peer.remote());
         let (caller, pushes) = Caller::new(connected, PUSHES_MAX);
         let after = self
             .watch
@@ -435,6 +449,9 @@ impl Connection {
             Ok(HelloAnswer::Refused(refusal)) => {
                 if refusal.code == HelloCode::NotPrimary {
                     self.primary = refusal.primary_address();
+                    if let Some(primary) = self.primary {
+                        self.order.named(primary);
+                    }
                 }
                 Err(refusal.refusal())
             }

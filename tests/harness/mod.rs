@@ -2,6 +2,7 @@
 
 pub mod binaries;
 pub mod cli;
+pub mod clock;
 pub mod cluster;
 pub mod groups;
 pub mod load;

@@ -96,8 +96,55 @@ impl Three {
         three
     }
 
+    /// The first controller alone, with a user, and one worker, `h1`.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn one(name: &str) -> Self {
+        Self::one_with(name, &[])
+    }
+
+    /// As [`Three::one`], with more settings of the controller.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn one_with(name: &str, settings: &[&str]) -> Self {
+        let mut one = Self::first(name, settings, None, &|_home| ());
+        let user = one.invite("c1", &["--user", "root"]);
+        one.xced(&["join", &user], "user").good();
+        one.add_worker("h1");
+        one.wait_for_host("h1");
+        one
+    }
+
+    /// Waits until a host is up.
+    ///
+    /// # Panics
+    /// When it does not come.
+    pub fn wait_for_host(&self, host: &str) {
+        patience::until(&format!("{host} is up"), || {
+            let words = ["-o", "json", "hosts", "show", host];
+            let answer = self.cli().run(&words);
+            answer.stdout.contains("\"state\": \"up\"")
+        });
+    }
+
     /// Three controllers, no worker and no user of their own.
     fn controllers(
+        name: &str,
+        settings: &[&str],
+        network: Option<Network>,
+        prepare: &dyn Fn(&Path),
+    ) -> Self {
+        let mut three = Self::first(name, settings, network, prepare);
+        for name in ["c2", "c3"] {
+            three.add_controller(name);
+        }
+        three
+    }
+
+    /// The first controller.
+    fn first(
         name: &str,
         settings: &[&str],
         network: Option<Network>,
@@ -119,9 +166,6 @@ impl Three {
         three.xced(&["init", "--listen", &listen], "c1").good();
         prepare(&three.home("c1"));
         three.controller("c1");
-        for name in ["c2", "c3"] {
-            three.add_controller(name);
-        }
         three
     }
 
@@ -242,6 +286,7 @@ impl Three {
         let state = home.join(host);
         let addresses: Vec<String> = ["c1", "c2", "c3"]
             .iter()
+            .filter(|name| self.home(name).exists())
             .map(|name| self.address(name))
             .collect();
         let settings = [
@@ -290,6 +335,12 @@ impl Three {
         found.expect("a daemon of that name")
     }
 
+    /// Adds a setting, `key=value`, of a daemon from its next start on; a later one wins.
+    pub fn set(&mut self, name: &str, setting: &str) {
+        let words = &mut self.daemon_mut(name).words;
+        words.extend(["--set".to_owned(), setting.to_owned()]);
+    }
+
     /// Sets a variable of a daemon's environment from its next start on.
     pub fn environment(&mut self, name: &str, key: &str, value: &str) {
         let pair = (key.to_owned(), value.to_owned());
@@ -321,6 +372,17 @@ impl Three {
             .stdout(Stdio::null())
             .stderr(log);
         daemon.child = Some(command.spawn().expect("xced starts"));
+    }
+
+    /// Stops a daemon in order, as by SIGTERM.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn stop(&mut self, name: &str) {
+        if let Some(pid) = self.pid(name) {
+            processes::signal(pid, nix::sys::signal::Signal::SIGTERM);
+            self.wait_for_end(name);
+        }
     }
 
     /// Kills a daemon, as by SIGKILL.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,12 +22,14 @@ use super::message::{PeerAnswer, PeerRequest};
 use super::network::Network;
 use super::storage::{LogStore, LogView};
 use super::types::{Groups, Types};
+use crate::digests::Digests;
 use crate::error::PersistError;
 use crate::machine::Machine;
 use crate::notes::Notes;
 use crate::peers::{Member, Peers, Role};
 use crate::snapshot::{Incoming, SnapshotHead, SnapshotStore};
 use crate::status::Shared;
+use crate::writer::OnFatal;
 
 /// Source: measured in the foundations; 50 ms beats and 150 to 300 ms elections fail over in 550 ms.
 const HEARTBEAT_MS: u64 = 50;
@@ -43,8 +46,6 @@ const LEASE_PATIENCE: Duration = Duration::from_millis(2 * ELECTION_MS_MAX);
 /// Source: derived; five elections. Consensus itself would let it lead for as long as nobody tells
 /// it of another term, and peers that reach only this one would stay with it.
 const CUT_OFF: Duration = Duration::from_millis(5 * ELECTION_MS_MAX);
-/// Source: as `HEARTBEAT_MS`, a fifth of it.
-const LEASE_PAUSE: Duration = Duration::from_millis(10);
 /// How long a single voter may take to lead; it needs two syncs.
 ///
 /// Source: chosen; far above the slowest disk seen, so only a fault comes here.
@@ -74,6 +75,10 @@ pub(crate) struct RaftNode<M: Machine> {
     pub(super) peers: Arc<dyn Peers>,
     /// A controller that was taken out to come in again; zero for none.
     pub(super) taken_out: Arc<AtomicU64>,
+    pub(super) digests: Arc<Digests>,
+    /// The state directory.
+    pub(super) root: PathBuf,
+    pub(super) fatal: OnFatal,
 }
 
 impl<M: Machine> Clone for RaftNode<M> {
@@ -88,6 +93,9 @@ impl<M: Machine> Clone for RaftNode<M> {
             notes: Arc::clone(&self.notes),
             peers: Arc::clone(&self.peers),
             taken_out: Arc::clone(&self.taken_out),
+            digests: Arc::clone(&self.digests),
+            root: self.root.clone(),
+            fatal: Arc::clone(&self.fatal),
         }
     }
 }
@@ -104,6 +112,8 @@ pub(crate) struct Begin<M: Machine> {
     pub(crate) peers: Arc<dyn Peers>,
     pub(crate) notes: Arc<Notes>,
     pub(crate) origin: Origin,
+    pub(crate) root: PathBuf,
+    pub(crate) fatal: OnFatal,
 }
 
 impl<M: Machine> RaftNode<M> {
@@ -123,7 +133,10 @@ impl<M: Machine> RaftNode<M> {
             peers,
             notes,
             origin,
+            root,
+            fatal,
         } = begin;
+        let digests = machine.digests();
         let fresh = log.last_index() == 0;
         let config = settings().map_err(|error| error.to_string())?;
         let network = Network {
@@ -152,6 +165,9 @@ impl<M: Machine> RaftNode<M> {
             notes,
             peers,
             taken_out: Arc::default(),
+            digests,
+            root,
+            fatal,
         };
         let initialised = node.raft.is_initialized().await;
         if initialised.map_err(|error| error.to_string())? {
@@ -237,6 +253,11 @@ impl<M: Machine> RaftNode<M> {
                 birth: self.origin.birth,
                 start: self.origin.start,
             },
+            Ok(PeerRequest::Digest(lsn)) => PeerAnswer::Digest(self.digests.at(lsn)),
+            Ok(PeerRequest::Differs(lsn)) => {
+                self.stop_as_wrong(lsn);
+                PeerAnswer::Digest(self.digests.at(lsn))
+            }
             Ok(request) => self.answering.answer(request).await,
             Err(text) => PeerAnswer::Failed(text),
         };
@@ -294,6 +315,7 @@ impl<M: Machine> RaftNode<M> {
             .to_committed_leader_id();
         let mut written = self.write(groups.clone(), leader).await?;
         let node = self.clone();
+        let mut metrics = self.raft.metrics();
         Ok(async move {
             let deadline = tokio::time::Instant::now() + LEASE_PATIENCE;
             loop {
@@ -318,8 +340,12 @@ impl<M: Machine> RaftNode<M> {
                 if !waits {
                     return Err(PersistError::NotPrimary { leader: leader_id });
                 }
-                // Certainly not written: a quorum has not answered for a while, or not yet.
-                tokio::time::sleep(LEASE_PAUSE).await;
+                // Certainly not written: a quorum has not answered for a while, or not yet. An answer
+                // shows in the metrics.
+                let answered = tokio::time::timeout_at(deadline, metrics.changed());
+                if matches!(answered.await, Ok(Err(_))) {
+                    return Err(PersistError::Stopped);
+                }
                 written = match node.write(groups.clone(), leader).await {
                     Ok(written) => written,
                     Err(_) => return Err(PersistError::Stopped),

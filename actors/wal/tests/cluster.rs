@@ -34,8 +34,10 @@ pub(super) struct Switch {
     /// Longest delay in milliseconds.
     pub(super) delay_ms: Mutex<u64>,
     dice: Mutex<u64>,
+    /// How long a part of a snapshot takes, in milliseconds.
+    pub(super) part_ms: Mutex<u64>,
     /// Bytes of parts of snapshots that were delivered.
-    snapshot_bytes: Mutex<usize>,
+    pub(super) snapshot_bytes: Mutex<usize>,
     /// Parts of snapshots after which the way is cut, if that is wanted.
     cut_after_parts: Mutex<Option<u32>>,
 }
@@ -120,6 +122,10 @@ impl Peers for End {
             if delay > 0 {
                 tokio::time::sleep(Duration::from_millis(switch.below(delay))).await;
             }
+            let part = *switch.part_ms.lock().unwrap();
+            if lane == Lane::Snapshot && part > 0 {
+                tokio::time::sleep(Duration::from_millis(part)).await;
+            }
             let there = switch.nodes.lock().unwrap().get(&node).cloned();
             let Some(there) = there else {
                 return Err(PeerError::Unreachable {
@@ -170,6 +176,9 @@ pub(super) struct Seat {
     pub(super) reason: Arc<Mutex<String>>,
     /// It has a number that another one has already, and nobody reaches it.
     pub(super) is_copy: bool,
+    /// Its machine is wrong from so many groups on.
+    pub(super) wrong_from: Option<usize>,
+    pub(super) compare_every: Duration,
 }
 
 impl Seat {
@@ -187,6 +196,8 @@ impl Seat {
             failed: Arc::default(),
             reason: Arc::default(),
             is_copy: false,
+            wrong_from: None,
+            compare_every: Duration::from_secs(60),
         }
     }
 
@@ -212,6 +223,7 @@ impl Seat {
         config.address = self.member().address;
         config.snapshot_every_entries = self.snapshot_every_entries;
         config.rejoin_within = Duration::from_secs(2);
+        config.compare_every = self.compare_every;
         config.peers = Arc::new(End {
             from: self.node,
             switch: Arc::clone(&self.switch),
@@ -226,7 +238,8 @@ impl Seat {
         }
         let failed = Arc::new(AtomicBool::new(false));
         let (tell, reason) = (Arc::clone(&failed), Arc::clone(&self.reason));
-        let (book, page) = Book::new();
+        let (mut book, page) = Book::new();
+        book.wrong_from = self.wrong_from;
         let wal = open(config, book, move |text| {
             *reason.lock().unwrap() = text;
             tell.store(true, Ordering::SeqCst);

@@ -13,10 +13,9 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use xce_failpoint::Point;
 use xce_host::wire::Join;
-use xce_link::hello::VERSIONS;
 use xce_link::{
     CloseCode, Connected, DecodeError, Dialer, Frame, Hello, HelloAnswer, HelloCode, Inbox,
-    Opening, Peer, PeerKind, Route, RouteRole, SendError,
+    Opening, Order, Peer, PeerKind, Route, RouteRole, SendError,
 };
 use xce_model::Refusal;
 use xce_replica::wire::{Output, ReadOutput, Reports};
@@ -104,8 +103,9 @@ pub(super) struct Connection {
 struct Known {
     /// The sealed token of the session, for resuming it.
     token: Option<Vec<u8>>,
-    /// Where a standby said that the primary is.
+    /// Where the last standby that was asked said that the primary is.
     primary: Option<std::net::SocketAddr>,
+    order: Order,
     /// Over how long all peers spread their coming back, as the cluster said.
     spread: Duration,
 }
@@ -123,7 +123,10 @@ struct Session {
 
 impl Connection {
     pub(super) async fn run(self) {
-        let mut known = Known::default();
+        let mut known = Known {
+            order: Order::new(&self.station.settings.controllers),
+            ..Known::default()
+        };
         let mut delay = RETRY_FIRST;
         for number in 1.. {
             let mut joined = false;
@@ -160,8 +163,11 @@ impl Connection {
         known: &mut Known,
         joined: &mut bool,
     ) -> Result<std::convert::Infallible, Ended> {
-        let controllers = xce_link::with_hint(&self.station.settings.controllers, known.primary);
-        let Connected { peer, mut inbox } = self.dialer.dial(&controllers, ANSWER_WITHIN).await?;
+        let Connected { peer, mut inbox } = self
+            .dialer
+            .dial(known.order.addresses(), ANSWER_WITHIN)
+            .await?;
+        known.order.reached(peer.remote());
         let answer = tokio::time::timeout(ANSWER_WITHIN, self.hello(&peer, &mut inbox, known));
         answer.await.map_err(|_| Ended::Late)??;
         let join = {
@@ -170,6 +176,7 @@ impl Connection {
                 inventory: self.station.inventory.clone(),
                 epoch: spool.epoch(),
                 committed: spool.committed(),
+                runs: self.station.roster.held(),
             }
         };
         peer.push(0, &FromWorker::Join(Box::new(join)))?;
@@ -195,7 +202,7 @@ impl Connection {
             },
         };
         let hello = Hello {
-            versions: VERSIONS,
+            versions: self.station.settings.protocol,
             cluster: self.dialer.identity().principal().cluster,
             kind: PeerKind::Worker,
             incarnation: self.station.inventory.incarnation,
@@ -219,6 +226,9 @@ impl Connection {
                 }
                 if refusal.code == HelloCode::NotPrimary {
                     known.primary = refusal.primary_address();
+                    if let Some(primary) = known.primary {
+                        known.order.named(primary);
+                    }
                 }
                 Err(Ended::Refused(refusal.refusal()))
             }

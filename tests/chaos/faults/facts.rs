@@ -132,12 +132,12 @@ fn state(site: &Site) -> String {
     };
     let mut lines = Vec::new();
     for job in list(&["jobs", "list", "--all", "--all-projects"]) {
-        let fields = ["id", "name", "state", "run", "host", "cause", "exit_code"];
+        let fields = ["id", "name", "state", "run", "host", "exit"];
         let kept: Vec<String> = fields.iter().map(|field| job[*field].to_string()).collect();
         lines.push(kept.join(" "));
     }
     for service in list(&["services", "list", "--all-projects"]) {
-        let fields = ["id", "name", "version", "desired", "available", "live"];
+        let fields = ["id", "name", "version", "desired"];
         let kept: Vec<String> = fields
             .iter()
             .map(|field| service[*field].to_string())
@@ -145,7 +145,8 @@ fn state(site: &Site) -> String {
         lines.push(kept.join(" "));
     }
     for host in list(&["hosts", "list"]) {
-        lines.push(format!("{} {}", host["name"], host["state"]));
+        // Whether it is suspected for a moment is true of now only.
+        lines.push(host["name"].to_string());
     }
     lines.join("\n")
 }

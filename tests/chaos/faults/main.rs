@@ -8,6 +8,7 @@
 //! Each scenario is judged by facts: processes that are the same or not, jobs that each add a line
 //! to a file, what was acknowledged and is there, an audit, the state as each controller has it.
 
+mod clocks;
 mod elsewhere;
 mod facts;
 mod load;

@@ -331,7 +331,7 @@ pub fn worker_cut() -> String {
     });
     let ended = site.cli().job(&job);
     assert_eq!(
-        (&ended["exit_code"], &ended["run"]),
+        (&ended["exit"]["code"], &ended["run"]),
         (&7.into(), &1.into()),
         "{ended}"
     );
