@@ -133,7 +133,12 @@ impl<M: Machine> RaftNode<M> {
                     return Some(self.runs_at(&address));
                 }
                 let seen = matched?;
-                let here = self.last().map_or(0, |last| last.index);
+                let last = self.last();
+                if last >= Some(seen) {
+                    // What it was seen to have came after the greeting was written.
+                    return None;
+                }
+                let here = last.map_or(0, |last| last.index);
                 Some(Unfit::Shorter(format!(
                     "the log of this controller ends at {here}, but controller {} has seen it up to {} \
                      of term {}: the directory is older than it was, or was emptied",
