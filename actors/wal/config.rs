@@ -48,6 +48,9 @@ pub struct WalConfig {
     pub join: bool,
     /// The way to the other controllers. Default none.
     pub peers: Arc<dyn Peers>,
+    /// How often the states of the controllers are compared, when something was written meanwhile.
+    /// Default 1 min; less often where comparing takes more than a hundredth of the time.
+    pub compare_every: Duration,
     /// How long one whose log cannot be used asks the others to take it in again. Default 30 s.
     pub rejoin_within: Duration,
     /// The disk to write segments to; `None` is the file system of `dir`. Tests inject faults here.
@@ -82,6 +85,8 @@ impl WalConfig {
             address: String::new(),
             join: false,
             peers: Arc::new(NoPeers),
+            // Source: chosen; a hash of a million jobs takes a second of one processor.
+            compare_every: Duration::from_secs(60),
             // Source: chosen; an election and two changes of the membership on a slow machine.
             rejoin_within: Duration::from_secs(30),
             disk: None,

@@ -14,6 +14,8 @@ use crate::record::u32_at;
 const VERSION: u32 = 1;
 /// Source: the alignment that archived records need.
 const ALIGN: usize = 16;
+/// What a mark ends with; whoever does not know it sees no groups.
+const MARK: &[u8; 16] = b"XCE compare here";
 /// Bytes before the lengths.
 const HEAD_BYTES: usize = 8;
 
@@ -63,6 +65,18 @@ pub(crate) fn unpack(payload: &[u8]) -> Result<Vec<&[u8]>, String> {
         at = (at + len).next_multiple_of(ALIGN);
     }
     Ok(groups)
+}
+
+/// A payload without groups that asks for a hash of the state.
+pub(crate) fn mark() -> Arc<[u8]> {
+    let mut out = pack::<&[u8]>(&[]).to_vec();
+    out.extend_from_slice(MARK);
+    out.into()
+}
+
+/// Whether a payload is such a mark.
+pub(crate) fn is_mark(payload: &[u8]) -> bool {
+    payload.len() == ALIGN + MARK.len() && payload.ends_with(MARK)
 }
 
 fn bounded(count: usize) -> u32 {

@@ -27,6 +27,7 @@ mod receipt;
 mod aligned;
 mod batch;
 mod device;
+mod digests;
 mod directory;
 mod groups;
 mod record;

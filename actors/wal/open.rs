@@ -138,6 +138,8 @@ impl<M: Machine> Running<M> {
             peers: Arc::clone(&config.peers),
             notes: parts.notes,
             origin: parts.origin,
+            root: config.dir.clone(),
+            fatal: Arc::clone(&base.fatal),
         });
         let node = tokio::select! {
             biased;
@@ -168,6 +170,7 @@ impl<M: Machine> Running<M> {
         tokio::spawn(follow_space(parts.spare, Arc::clone(&shared)));
         tokio::spawn(node.clone().take_notes());
         tokio::spawn(node.clone().promote_learners());
+        tokio::spawn(node.clone().compare(config.compare_every));
         tokio::spawn(greet(
             node.clone(),
             config.dir.clone(),

@@ -37,7 +37,8 @@ impl<M: Machine> SnapshotJob<M> {
         if let Ok(lsn) = result {
             self.shared.snapshot_lsn.store(lsn, Ordering::Relaxed);
             let keep = lsn.saturating_sub(self.keep);
-            let purge = self.store.purge_limit().map(|limit| limit.min(keep));
+            let purge = self.store.purge_limit();
+            let purge = purge.map(|limit| self.node.purge_for_others(limit.min(keep)));
             self.node.snapshot_written(purge).await;
         }
         result

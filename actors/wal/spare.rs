@@ -34,6 +34,8 @@ struct State {
     failed: Option<(io::ErrorKind, String)>,
     discard: Vec<PathBuf>,
     stopped: bool,
+    /// Nobody waits any more for a disk that is full.
+    closing: bool,
     made: u64,
 }
 
@@ -68,6 +70,7 @@ impl Spares {
             failed: None,
             discard: Vec::new(),
             stopped: false,
+            closing: false,
             made: 0,
         };
         let shared = Arc::new(Shared {
@@ -90,7 +93,8 @@ impl Spares {
         self.shared.status.subscribe()
     }
 
-    /// Takes the spare, waiting for it as long as it takes; `None` once stopped.
+    /// Takes the spare, waiting for it as long as it takes; `None` once stopped, or when the disk is
+    /// full and the log closes.
     pub(crate) fn take(&self) -> Option<PathBuf> {
         let mut state = self.shared.lock();
         loop {
@@ -99,7 +103,8 @@ impl Spares {
                 self.shared.wake.notify_all();
                 return Some(path);
             }
-            if state.stopped {
+            let is_hopeless = state.closing && state.failed.is_some();
+            if state.stopped || is_hopeless {
                 return None;
             }
             state = self.shared.wake.wait(state).expect(NOT_POISONED);
@@ -155,6 +160,12 @@ pub(crate) struct SpareStopper(Arc<Shared>);
 impl SpareStopper {
     pub(crate) fn stop(&self) {
         self.0.lock().stopped = true;
+        self.0.wake.notify_all();
+    }
+
+    /// What is in the queue of the log is still written, unless the disk is full.
+    pub(crate) fn close(&self) {
+        self.0.lock().closing = true;
         self.0.wake.notify_all();
     }
 }

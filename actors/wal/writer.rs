@@ -108,7 +108,7 @@ impl LogThread {
 impl Drop for LogThread {
     fn drop(&mut self) {
         drop(self.commands.send(Command::Stop));
-        self.spares.stop();
+        self.spares.close();
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }

@@ -113,9 +113,11 @@ impl<M: Machine> Answering<M> {
                     .await
             }
             PeerRequest::SnapshotInstall { vote, name } => self.install(vote, name).await,
-            PeerRequest::Greet(_) | PeerRequest::Rejoin(_) | PeerRequest::Who => {
-                Err("consensus has no answer to this".to_owned())
-            }
+            PeerRequest::Greet(_)
+            | PeerRequest::Rejoin(_)
+            | PeerRequest::Who
+            | PeerRequest::Digest(_)
+            | PeerRequest::Differs(_) => Err("consensus has no answer to this".to_owned()),
         }
     }
 

@@ -15,6 +15,7 @@ use xce_failpoint::Point;
 
 use super::encoding::{decode_membership, log_id, position, stored_membership_bytes};
 use super::types::{Entry, LogId, StoredMembership, Types};
+use crate::digests::Digests;
 use crate::error::{PersistError, chain};
 use crate::groups;
 use crate::machine::{Machine, Position};
@@ -79,6 +80,7 @@ pub(crate) struct StateMachine<M: Machine> {
     waiters: Arc<Waiters<M::Outcome>>,
     snapshots: Arc<SnapshotStore>,
     shared: Arc<Shared>,
+    digests: Arc<Digests>,
 }
 
 impl<M: Machine> StateMachine<M> {
@@ -109,7 +111,13 @@ impl<M: Machine> StateMachine<M> {
             waiters,
             snapshots,
             shared,
+            digests: Arc::default(),
         })
+    }
+
+    /// Hashes of the state at marks.
+    pub(crate) fn digests(&self) -> Arc<Digests> {
+        Arc::clone(&self.digests)
     }
 
     /// Freezes the state together with what it covers.
@@ -154,6 +162,7 @@ impl<M: Machine> StateMachine<M> {
         xce_failpoint::hit(Point::WalApplyBefore);
         let at = position(&entry.log_id);
         let (mut ticket, mut outcomes) = (0, Vec::new());
+        let mut is_mark = false;
         match entry.payload {
             EntryPayload::Blank => {}
             EntryPayload::Membership(membership) => {
@@ -161,6 +170,7 @@ impl<M: Machine> StateMachine<M> {
             }
             EntryPayload::Normal(payload) => {
                 ticket = payload.ticket;
+                is_mark = groups::is_mark(&payload.bytes);
                 let list = groups::unpack(&payload.bytes).map_err(|detail| {
                     io::Error::new(
                         io::ErrorKind::InvalidData,
@@ -181,6 +191,10 @@ impl<M: Machine> StateMachine<M> {
         }
         self.machine().publish(at.index, at.term);
         self.last = Some(entry.log_id);
+        if is_mark {
+            let records = self.machine().snapshot();
+            self.digests.begin(at.index, records);
+        }
         self.shared
             .groups
             .fetch_add(outcomes.len() as u64, Ordering::Relaxed);

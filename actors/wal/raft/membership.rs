@@ -23,6 +23,11 @@ const TURN_WITHIN: Duration = Duration::from_secs(5);
 ///
 /// Source: measured in the foundations as 35 ms; this is a machine in deep trouble.
 const TRANSFER_WITHIN: Duration = Duration::from_secs(5);
+/// Entries kept for members that are behind. Source: the foundations; the time of a transfer at full
+/// load.
+const KEPT_ENTRIES: u64 = 200_000;
+/// Bytes kept for them. Source: the foundations; they are in memory as well.
+const KEPT_BYTES: usize = 256 << 20;
 /// Entries that a learner may be behind and still get its vote at once.
 ///
 /// Source: derived; well under a second of full load.
@@ -58,6 +63,21 @@ impl<M: Machine> RaftNode<M> {
                 }
             })
             .collect()
+    }
+
+    /// Up to where the log is purged when nobody here needs more than what is after `limit`: a member
+    /// that is behind gets the entries it lacks rather than another snapshot, within bounds.
+    pub(crate) fn purge_for_others(&self, limit: u64) -> u64 {
+        if self.shared.role.borrow().primary_term().is_none() {
+            return limit;
+        }
+        let members = self.members();
+        let others = members
+            .iter()
+            .filter(|state| state.member.node != self.node_id);
+        let lowest = others.map(|state| state.matched.unwrap_or(0)).min();
+        let needed = lowest.map_or(limit, |lowest| lowest.min(limit));
+        needed.max(self.log.beyond(KEPT_ENTRIES, KEPT_BYTES).min(limit))
     }
 
     /// Changes the membership, after a change that is under way.

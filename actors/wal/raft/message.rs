@@ -58,6 +58,10 @@ pub(crate) enum PeerRequest {
     Rejoin(Member),
     /// Which start it is that answers here.
     Who,
+    /// The hash of its state at a position.
+    Digest(u64),
+    /// Its state at that position is not what most have.
+    Differs(u64),
 }
 
 /// What a controller says of itself when it starts.
@@ -120,6 +124,8 @@ pub(crate) enum PeerAnswer {
     NotPrimary(Option<Member>),
     /// It does not belong to the cluster.
     NotMember,
+    /// The hash of the state, if there is one at that position.
+    Digest(Option<[u8; 32]>),
 }
 
 impl PeerRequest {
@@ -189,6 +195,14 @@ impl PeerRequest {
                 out.member(member);
             }
             Self::Who => out.u8(9),
+            Self::Digest(lsn) => {
+                out.u8(10);
+                out.u64(*lsn);
+            }
+            Self::Differs(lsn) => {
+                out.u8(11);
+                out.u64(*lsn);
+            }
         }
         out.bytes
     }
@@ -243,6 +257,8 @@ impl PeerRequest {
             }),
             8 => Self::Rejoin(input.member()?),
             9 => Self::Who,
+            10 => Self::Digest(input.u64()?),
+            11 => Self::Differs(input.u64()?),
             other => return Err(format!("request {other} is not known here")),
         };
         input.end()?;
@@ -314,6 +330,12 @@ impl PeerAnswer {
                 }
             }
             Self::NotMember => out.u8(15),
+            Self::Digest(digest) => {
+                out.u8(16);
+                out.u8(u8::from(digest.is_some()));
+                out.bytes
+                    .extend_from_slice(digest.as_ref().map_or(&[], |digest| &digest[..]));
+            }
         }
         out.bytes
     }
@@ -355,6 +377,10 @@ impl PeerAnswer {
                 Self::NotPrimary(is_known.then(|| input.member()).transpose()?)
             }
             15 => Self::NotMember,
+            16 => {
+                let is_known = input.flag()?;
+                Self::Digest(is_known.then(|| input.array()).transpose()?)
+            }
             other => return Err(format!("answer {other} is not known here")),
         };
         input.end()?;

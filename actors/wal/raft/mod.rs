@@ -2,6 +2,7 @@
 
 mod alone;
 mod answering;
+mod comparing;
 mod encoding;
 mod greeting;
 mod machine;

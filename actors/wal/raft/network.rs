@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::future::Future;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,14 +127,14 @@ impl Client {
         path: PathBuf,
         last: crate::record::LogPosition,
     ) -> Result<SnapshotResponse<Types>, RPCError<Types>> {
-        let name = blocking(move || name_of(&path, last).map(|name| (name, path)))
-            .await
-            .map_err(|error| self.broken(error.to_string()))?;
-        let (name, path) = name;
+        // Open until all is sent: a newer snapshot may take the place of this one meanwhile.
+        let opened = blocking(move || open_snapshot(&path, last)).await;
+        let (name, file) = opened.map_err(|error| self.broken(error.to_string()))?;
+        let file = Arc::new(file);
         let offer = PeerRequest::SnapshotOffer(name);
         let mut held = self.held(&offer, PART_WITHIN).await?;
         while held < name.bytes {
-            let from = path.clone();
+            let from = Arc::clone(&file);
             let data = blocking(move || read_part(&from, held))
                 .await
                 .map_err(|error| self.broken(error.to_string()))?;
@@ -175,7 +176,9 @@ fn append_within(request: &PeerRequest) -> Duration {
         | PeerRequest::SnapshotInstall { .. }
         | PeerRequest::Greet(_)
         | PeerRequest::Rejoin(_)
-        | PeerRequest::Who => 0,
+        | PeerRequest::Who
+        | PeerRequest::Digest(_)
+        | PeerRequest::Differs(_) => 0,
     };
     APPEND_WITHIN + APPEND_PER_KIB * u32::try_from(bytes / 1024).unwrap_or(u32::MAX)
 }
@@ -188,24 +191,34 @@ async fn blocking<T: Send + 'static>(
         .map_err(io::Error::other)?
 }
 
-fn name_of(path: &Path, last: crate::record::LogPosition) -> io::Result<SnapshotName> {
-    let bytes = std::fs::metadata(path)?.len();
-    Ok(SnapshotName {
+fn open_snapshot(
+    path: &Path,
+    last: crate::record::LogPosition,
+) -> io::Result<(SnapshotName, File)> {
+    let file = File::open(path)?;
+    let name = SnapshotName {
         last,
-        bytes,
-        hash: snapshot_hash(path)?,
-    })
+        bytes: file.metadata()?.len(),
+        hash: snapshot_hash(&file)?,
+    };
+    Ok((name, file))
 }
 
-fn read_part(path: &Path, offset: u64) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::Start(offset))?;
-    let mut data = Vec::with_capacity(SNAPSHOT_PART_BYTES);
-    file.take(SNAPSHOT_PART_BYTES as u64)
-        .read_to_end(&mut data)?;
-    if data.is_empty() {
+fn read_part(file: &File, offset: u64) -> io::Result<Vec<u8>> {
+    let mut data = vec![0; SNAPSHOT_PART_BYTES];
+    let mut filled = 0;
+    while filled < data.len() {
+        match file.read_at(&mut data[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(now) => filled += now,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if filled == 0 {
         return Err(io::Error::other("the snapshot became shorter"));
     }
+    data.truncate(filled);
     Ok(data)
 }
 

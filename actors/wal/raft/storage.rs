@@ -1,7 +1,7 @@
 //! The log as the consensus library sees it: entries cached in memory, changes sent to the log
 //! thread in order.
 //!
-//! Votes, truncations and purges are durable when they return. Entries are readable before `append`
+//! Votes and truncations are durable when they return, purges in the order of the log. Entries are readable before `append`
 //! returns and durable when its callback is called, always on the log thread, always in order.
 
 use std::collections::VecDeque;
@@ -56,6 +56,20 @@ impl LogView {
     /// The last index that is purged; 0 for none.
     pub(crate) fn purged(&self) -> u64 {
         self.cache().marks.purged.map_or(0, |purged| purged.index)
+    }
+
+    /// Up to where the log may be purged when no more than these are to be kept.
+    pub(crate) fn beyond(&self, entries_max: u64, bytes_max: usize) -> u64 {
+        let cache = self.cache();
+        let (mut entries, mut bytes) = (0, 0);
+        for entry in cache.entries.iter().rev() {
+            entries += 1;
+            bytes += payload_bytes(entry);
+            if entries > entries_max || bytes > bytes_max {
+                return entry.log_id.index();
+            }
+        }
+        0
     }
 
     /// The end of the log, or its purge point.
@@ -289,8 +303,10 @@ impl RaftLogStorage<Types> for LogStore {
             cache.marks.follow(&record);
         }
         xce_failpoint::hit(Point::WalPurgeBefore);
-        let written = self.writer.write_one(record).await;
+        // Not waited for: more of the log than is needed does no harm after a crash, and a disk that
+        // hangs must not hold up beats. A failure is told by the thread.
+        self.writer.write(vec![record], Box::new(drop));
         xce_failpoint::hit(Point::WalPurgeAfter);
-        written
+        Ok(())
     }
 }

@@ -1,7 +1,8 @@
 //! The folder of snapshots: the two newest are kept.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -212,12 +213,13 @@ impl SnapshotStore {
 ///
 /// # Errors
 /// The file cannot be read, or is too short to be a snapshot.
-pub(crate) fn snapshot_hash(path: &Path) -> io::Result<[u8; 32]> {
-    let mut file = File::open(path)?;
-    let footer = i64::try_from(FOOTER_BYTES).map_err(io::Error::other)?;
-    file.seek(SeekFrom::End(-footer))?;
+pub(crate) fn snapshot_hash(file: &File) -> io::Result<[u8; 32]> {
+    let end = file.metadata()?.len();
+    let start = end
+        .checked_sub(FOOTER_BYTES as u64)
+        .ok_or_else(|| io::Error::other("the file is too short to be a snapshot"))?;
     let mut bytes = [0; FOOTER_BYTES];
-    file.read_exact(&mut bytes)?;
+    file.read_exact_at(&mut bytes, start)?;
     let mut hash = [0; 32];
     hash.copy_from_slice(&bytes[28..60]);
     Ok(hash)

@@ -15,6 +15,8 @@ pub(crate) struct Page {
 /// Remembers groups; its outcome is how many it has.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
+    /// Remembers something else from this one on.
+    pub(crate) wrong_from: Option<usize>,
     groups: Vec<Vec<u8>>,
     page: Arc<Mutex<Page>>,
 }
@@ -36,6 +38,10 @@ impl Machine for Book {
 
     fn apply(&mut self, _at: Position, group: &[u8]) -> usize {
         assert!(group != POISON, "poisoned group");
+        let wrong = self
+            .wrong_from
+            .is_some_and(|from| self.groups.len() >= from);
+        let group = if wrong { b"wrong" } else { group };
         self.groups.push(group.to_vec());
         self.groups.len()
     }

@@ -11,6 +11,7 @@ pub(crate) mod log;
 mod model;
 mod persisting;
 mod rejoin;
+mod slow;
 mod snapshots;
 mod steps;
 mod wal;

@@ -311,3 +311,43 @@ async fn a_disk_that_hangs_for_seconds_holds_up_no_beats_and_no_elections() {
     equal(&seats, written as usize).await;
     end(&mut seats).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_state_that_differs_from_the_others_stops_its_node_which_begins_again() {
+    let tally = Tally::begin(1);
+    let mut cases = 0;
+    for seed in tally.seeds() {
+        let switch = Switch::seeded(seed + 18);
+        let mut seats = cluster(3, &switch).await;
+        write(&seats[0], 0..10).await;
+        equal(&seats, 10).await;
+        for seat in &mut seats {
+            seat.stop().await;
+            seat.compare_every = Duration::from_millis(100);
+        }
+        // One after another is wrong, also whoever leads.
+        let place = (seed % 3) as usize;
+        seats[place].wrong_from = Some(12);
+        for seat in &mut seats {
+            seat.start().await;
+        }
+        let leader = wait_for_primary(&seats).await;
+        write(&seats[leader], 10..20).await;
+        eventually(|| seats[place].failed.load(Ordering::SeqCst)).await;
+        let reason = seats[place].reason.lock().unwrap().clone();
+        assert!(
+            reason.contains("differs from that of the others"),
+            "{reason}"
+        );
+        seats[place].stop().await;
+        seats[place].wrong_from = None;
+        seats[place].start().await;
+        is_back(&seats, place, 20).await;
+        for other in (0..3).filter(|other| *other != place) {
+            assert!(!seats[other].failed.load(Ordering::SeqCst));
+        }
+        end(&mut seats).await;
+        cases += 1;
+    }
+    tally.report("differing states", cases);
+}
