@@ -4,7 +4,7 @@
 use xce_deciding::{Decided, ServiceStep, Times};
 use xce_ledger::{Group, GroupEvent, View};
 use xce_model::{ClusterTime, Refusal, ServiceId, WallTime};
-use xce_service::rules::{Answer, Effect, Event, Situation};
+use xce_service::rules::{Answer, Effect, Event, Draining, Situation};
 
 /// What a service decided.
 pub enum Step {
@@ -23,10 +23,12 @@ pub fn with_situation<T>(
 ) -> Option<T> {
     let service = view.service(id)?;
     let life = |host: &str| view.host(host).map(|host| host.life);
+    let draining = |host: &str| view.host(host).and_then(|host| Draining::of(host));
     Some(look(&Situation {
         service,
         replicas: view.replicas_of(id),
         life: &life,
+        draining: &draining,
         now: ClusterTime(now),
         wall: wall(now),
     }))
@@ -36,12 +38,12 @@ pub fn with_situation<T>(
 pub fn service(
     view: &View,
     id: ServiceId,
-    now: u64,
+    times: Times,
     event: Event,
     cause: &str,
 ) -> Result<Step, Refusal> {
     let recorded = xce_deciding::event_of(id, &event);
-    match xce_deciding::service(view, id, event, times(now))? {
+    match xce_deciding::service(view, id, event, times)? {
         ServiceStep::Nothing(effects, answer) => {
             let wake = effects.into_iter().map(|Effect::WakeAt(at)| at).min();
             let text = match answer {
@@ -52,16 +54,15 @@ pub fn service(
         }
         // Only a receipt releases the answer; its words are enough here.
         ServiceStep::Decided(decided, pending) => {
-            let group = group(cause, (view, now), recorded, decided);
+            let group = group(cause, (view, times), recorded, decided);
             Ok(Step::Group(Box::new(group), format!("{pending:?}")))
         }
     }
 }
 
 /// A group as decided from a view, on an event.
-pub fn group(cause: &str, from: (&View, u64), event: GroupEvent, decided: Decided) -> Group {
-    let (view, now) = from;
-    let (at, wall) = times(now);
+pub fn group(cause: &str, from: (&View, Times), event: GroupEvent, decided: Decided) -> Group {
+    let (view, (at, wall)) = from;
     let group = Group::new(at, wall, cause).decided_on(view.lsn(), event);
     decided.into_group(group)
 }

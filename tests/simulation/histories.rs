@@ -6,11 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use xce_ledger::View;
 use xce_model::spec::{Amount, OnStuck, RestartMode, ServiceSpec, Template};
-use xce_model::{JobId, JobState, MilliCpu, Millis, Run, ServiceId, Start};
+use xce_model::{JobId, MilliCpu, Millis, ServiceId};
 use xce_replica::wire::RunId;
-use xce_service::Condition;
 use xce_service::rules::{Command, Standing, Which};
-use xce_service::state::Phase;
 
 use crate::behaviour::{Behaviour, Dead};
 use crate::controller::ActorKey;
@@ -26,13 +24,9 @@ const HISTORIES: u64 = 10_000;
 const STEPS: u32 = 22;
 /// One in so many histories is replayed, and one is run twice. Source: measured, a tenth of the time.
 const AGAIN_EVERY: u64 = 16;
-/// Longest time to converge, in milliseconds. Source: derived; delays of crash loops are over at once
-/// by the resume, the slowest template takes 20 s a step.
-const CONVERGE_MS: u64 = 4_000_000;
-
 const TEMPLATES: u64 = 6;
 
-fn random_behaviour(dice: &mut Dice) -> Behaviour {
+pub fn random_behaviour(dice: &mut Dice) -> Behaviour {
     match dice.below(16) {
         0..=3 => Behaviour::good(),
         4 => Behaviour::ready_after(1_500),
@@ -58,7 +52,7 @@ fn random_behaviour(dice: &mut Dice) -> Behaviour {
     }
 }
 
-fn random_template(dice: &mut Dice, mut template: Template, text: &str) -> Template {
+pub fn random_template(dice: &mut Dice, mut template: Template, text: &str) -> Template {
     template.command = vec![text.to_owned()];
     template.probes = xce_model::spec::Probes::default();
     if dice.chance(60) {
@@ -86,7 +80,7 @@ fn random_template(dice: &mut Dice, mut template: Template, text: &str) -> Templ
     template
 }
 
-fn random_settings(dice: &mut Dice, spec: &mut ServiceSpec) {
+pub fn random_settings(dice: &mut Dice, spec: &mut ServiceSpec) {
     let rollout = &mut spec.settings.rollout;
     if dice.chance(40) {
         rollout.max_surge = Amount::Percent(dice.number(101));
@@ -371,88 +365,6 @@ impl History {
             }
         }
     }
-
-    fn check_converged(&mut self) {
-        let done = |world: &World| {
-            world.view().services().iter().all(|(id, record)| {
-                !record.is_deleting()
-                    && record.rollout.phase == Phase::Complete
-                    && world.condition(*id) == Some(Condition::Steady)
-            })
-        };
-        self.world.until(CONVERGE_MS, "it converges", done);
-        // Ends that were told last have to be committed, and deleted services to be gone.
-        self.world.run_for(20_000);
-        let world = &self.world;
-        let view = world.view();
-        for (id, record) in view.services() {
-            let root = record.current_root();
-            let replicas = world.replicas(*id);
-            let mut indices: Vec<u32> = Vec::new();
-            for (job, standing) in &replicas {
-                let of = job.service.expect("a replica");
-                indices.push(of.index);
-                if *standing != Standing::Available || record.root_of(of.version) != root {
-                    world.fail(&format!("job {} is {standing:?}", job.id));
-                }
-            }
-            indices.sort_unstable();
-            indices.dedup();
-            let desired = record.desired as usize;
-            if replicas.len() != desired || indices.len() != desired {
-                world.fail(&format!("{} replicas of {desired}", replicas.len()));
-            }
-        }
-        self.check_processes(&view);
-        self.world.check_audit();
-    }
-
-    /// The processes that live are those that the ledger says run, and no fact waits.
-    fn check_processes(&self, view: &View) {
-        let wanted: BTreeMap<(JobId, Run), Start> = view
-            .jobs()
-            .values()
-            .filter(|job| job.state.holds_host())
-            .map(|job| ((job.id, job.run), job.start))
-            .collect();
-        let mut found: BTreeMap<(JobId, Run), Start> = BTreeMap::new();
-        for machine in &self.world.machines {
-            for (run, start, dir) in machine.alive() {
-                found.insert((run.job, run.run), start);
-                let job = view.job(run.job);
-                let same = job.is_some_and(|job| {
-                    job.host.as_deref() == Some(&machine.name)
-                        && job.state == JobState::Run
-                        && job.spec.template == dir.spec.template
-                });
-                if !same {
-                    self.world.fail(&format!("a process of {run:?} is left"));
-                }
-            }
-            if machine.disk.spool.iter().next().is_some() {
-                self.world.fail("facts of a worker wait for ever");
-            }
-        }
-        if wanted != found {
-            self.world
-                .fail(&format!("{wanted:?} are to run, {found:?} do"));
-        }
-    }
-
-    fn check_deletion(&mut self) {
-        let services: Vec<ServiceId> = self.world.view().services().keys().copied().collect();
-        for id in services {
-            self.world.must(id, Command::Delete);
-        }
-        self.world.until(60_000, "all is gone", |world| {
-            world.view().services().is_empty()
-                && world
-                    .machines
-                    .iter()
-                    .all(|one| one.alive().next().is_none())
-        });
-        self.world.check_audit();
-    }
 }
 
 fn run(seed: u64, tells: Tells) -> World {
@@ -461,13 +373,13 @@ fn run(seed: u64, tells: Tells) -> World {
         history.step();
     }
     history.heal();
-    history.check_converged();
-    history.check_deletion();
+    history.world.check_converged();
+    history.world.check_deletion();
     history.world
 }
 
 /// Each decision of a history's journal comes out the same when it is made again.
-fn check_replay(world: &World) {
+pub fn check_replay(world: &World) {
     let groups = world
         .log
         .entries
@@ -479,7 +391,7 @@ fn check_replay(world: &World) {
     assert!(clean, "seed {}: {report:#?}", world.seed);
 }
 
-fn number(name: &str) -> Option<u64> {
+pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 

@@ -8,7 +8,7 @@ use xce_model::{Cause, ClusterTime, JobId, OperationId, Run, ServiceId, Start, V
 use xce_replica::JobFact;
 use xce_replica::wire::{Report, RunId, RunSpec};
 use xce_service::ServiceFact;
-use xce_service::rules::{Census, Counts, Fence, Situation, Standing};
+use xce_service::rules::{Census, Counts, Draining, Fence, Situation, Standing};
 use xce_service::state::ServiceRecord;
 
 use crate::deciding::{wall, with_situation};
@@ -61,10 +61,12 @@ fn totals(view: &View, id: ServiceId, now: u64) -> Counts {
 /// The replicas of a view as a service counts them that is not yet in it.
 fn totals_by(view: &View, service: &ServiceRecord, now: u64) -> Counts {
     let life = |host: &str| view.host(host).map(|host| host.life);
+    let draining = |host: &str| view.host(host).and_then(|host| Draining::of(host));
     let situation = Situation {
         service,
         replicas: view.replicas_of(service.id),
         life: &life,
+        draining: &draining,
         now: ClusterTime(now),
         wall: wall(now),
     };
@@ -74,9 +76,12 @@ fn totals_by(view: &View, service: &ServiceRecord, now: u64) -> Counts {
 impl World {
     /// Checks a decision of a service against the state that it was made from.
     pub fn check_decision(&mut self, view: &View, id: ServiceId, group: &Group, command: bool) {
-        let now = self.now;
+        let now = self.times().0.0;
         let Some(after) = view.with_group(group) else {
-            self.fail("a decision is refused by the very state that it was made from");
+            let outcome = view.clone().imagine(group);
+            self.fail(&format!(
+                "a decision is refused by the very state that it was made from: {outcome:?} {group:?}"
+            ));
         };
         let Some(record) = after.service(id) else {
             return;
@@ -180,7 +185,7 @@ impl World {
 
     /// Live replicas never become more than desired and surge by the rules' own doing.
     fn check_live(&mut self, before: &View, id: ServiceId) {
-        let now = self.now;
+        let now = self.times().0.0;
         let after = self.log.applied();
         let Some(record) = after.service(id) else {
             return;
@@ -209,7 +214,7 @@ impl World {
 
     /// An index is used once in a making of a version.
     fn check_indices(&mut self, before: &View, id: ServiceId, version: Version, indices: &[u32]) {
-        let now = self.now;
+        let now = self.times().0.0;
         let twice = census(before, id, now, |census, record| {
             let root = record.root_of(version);
             census.replicas.iter().any(|replica| {
@@ -289,7 +294,7 @@ impl World {
     }
 
     fn check_complete(&mut self, before: &View, id: ServiceId) {
-        let now = self.now;
+        let now = self.times().0.0;
         let after = self.log.applied();
         let good = census(after, id, now, |census, record| {
             let counts = census.current().counts;
@@ -311,6 +316,11 @@ impl World {
         }
     }
 
+    /// For a while nothing is said of services that rest: something was broken.
+    pub fn put_off_rest(&mut self, millis: u64) {
+        self.checks.rested = self.now + millis;
+    }
+
     pub fn check_audit(&mut self) {
         let findings = audit(self.log.applied());
         if !findings.is_empty() {
@@ -321,12 +331,19 @@ impl World {
     /// Before time passes: no deadline of a service that is able to act is behind.
     pub fn check_deadlines(&mut self, until: u64) {
         let _ = until;
+        if self.is_seated() {
+            if self.now < self.checks.rested.saturating_add(REST_MS) || self.primary().is_none() {
+                return;
+            }
+        }
         let late = self.controller.well_since.saturating_add(LATE_MS);
-        if self.now < late || !self.all_up() {
+        if self.now < late || !self.all_up() || self.has_unwritten() {
             return;
         }
-        let view = self.view();
-        let told = !self.controller.publisher.touched.is_empty() || !self.log.queue.is_empty();
+        let (view, now) = (self.view(), self.times().0);
+        let told = !self.controller.publisher.touched.is_empty()
+            || !self.log.queue.is_empty()
+            || self.is_writing();
         let rests = !told && self.now >= self.checks.rested.saturating_add(REST_MS);
         if rests {
             self.checks.rested = self.now;
@@ -345,10 +362,10 @@ impl World {
             if idle && rests && self.decides(&view, *id) {
                 self.fail(&format!("service {id} rests and has something to decide"));
             }
-            if idle && waits && deadline.0 < self.now {
+            if idle && waits && deadline < now {
                 self.fail(&format!(
                     "service {id} rests and its deadline was {} ms ago",
-                    self.now - deadline.0
+                    now.since(deadline).0
                 ));
             }
         }
@@ -357,7 +374,7 @@ impl World {
     /// Whether a service would decide something now: then somebody has to tell it to look.
     fn decides(&self, view: &View, id: ServiceId) -> bool {
         let event = xce_service::rules::Event::Changed;
-        let step = crate::deciding::service(view, id, self.now, event, "changed");
+        let step = crate::deciding::service(view, id, self.times(), event, "changed");
         matches!(step, Ok(crate::deciding::Step::Group(..)))
     }
 

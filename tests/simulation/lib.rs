@@ -24,7 +24,15 @@
 #[cfg(test)]
 mod behaviour;
 #[cfg(test)]
+mod clients;
+#[cfg(test)]
+mod consensus;
+#[cfg(test)]
+mod control_plane;
+#[cfg(test)]
 mod controller;
+#[cfg(test)]
+mod converged;
 #[cfg(test)]
 mod deciding;
 #[cfg(test)]
@@ -41,6 +49,8 @@ mod machine;
 mod network;
 #[cfg(test)]
 mod scenarios;
+#[cfg(test)]
+mod seats;
 #[cfg(test)]
 mod specs;
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use xce_ledger::{Group, Key, Ledger, Outcome, View};
 use xce_wal::{Machine, Position};
 
+use crate::consensus::LogId;
 use crate::controller::ActorKey;
 
 /// Who waits for a group: an actor in one of its incarnations.
@@ -36,6 +37,8 @@ pub struct Log {
     ledger: Ledger,
     touched: Touched,
     pub queue: VecDeque<Proposal>,
+    /// Whether what waits is about to be taken.
+    pub commit_due: bool,
     pub entries: Vec<Entry>,
     pub lsn: u64,
     pub term: u64,
@@ -50,6 +53,7 @@ impl Log {
             ledger,
             touched,
             queue: VecDeque::new(),
+            commit_due: false,
             entries: Vec::new(),
             lsn: 0,
             term: 1,
@@ -65,6 +69,43 @@ impl Log {
     /// The state with all that was applied.
     pub fn applied(&self) -> &View {
         self.ledger.view()
+    }
+
+    /// Begins the entry of a place in the log of several controllers.
+    pub fn begin_at(&mut self, id: LogId) {
+        (self.lsn, self.term) = (id.index, id.term);
+    }
+
+    /// Applies one group of the entry, and keeps no record of it.
+    pub fn apply_quietly(&mut self, sub: u32, group: &Group) -> Outcome {
+        let at = Position {
+            term: self.term,
+            lsn: self.lsn,
+            sub,
+        };
+        self.ledger.commit(at, group)
+    }
+
+    /// The state as the records of a snapshot.
+    pub fn records(&self) -> Vec<Vec<u8>> {
+        self.ledger.snapshot().collect()
+    }
+
+    /// Checksum of the whole state.
+    pub fn digest(&self) -> u32 {
+        let records = self.ledger.snapshot();
+        records.fold(0, |sum, record| crc32c::crc32c_append(sum, &record))
+    }
+
+    /// The state becomes that of a snapshot.
+    pub fn restore(&mut self, records: &[Vec<u8>], last: LogId) {
+        let mut records = records.iter().cloned().map(Ok);
+        self.ledger
+            .restore(&mut records)
+            .expect("a snapshot can be read");
+        self.begin_at(last);
+        // Nobody is told: whoever begins to reign looks at everything.
+        drop(self.publish());
     }
 
     /// Begins the next entry.

@@ -2,14 +2,18 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use xce_host::Remnant;
 use xce_host::facts::Inventory;
 use xce_host::wire::{Beat, BeatAck, Join};
 use xce_replica::wire::{Orders, Reports, ReportsCommitted};
 
+use crate::seats::End;
 use crate::world::{Event, World};
 
 /// Silence after which both ends give a cut link up. Source: as the idle timeout of the real links.
 const IDLE_MS: u64 = 6_000;
+/// Pause before what did not come through is sent again. Source: chosen, some round trips.
+const RESEND_MS: u64 = 150;
 
 /// What a worker says.
 #[derive(Debug, Clone)]
@@ -30,15 +34,24 @@ pub enum ToWorker {
     Refused,
     /// The other end closed the link.
     Closed,
+    /// The controller is not the primary; which one is, as far as it knows.
+    NotPrimary(Option<usize>),
 }
 
 /// One connection.
 #[derive(Debug)]
 pub struct Link {
     pub place: usize,
+    /// The controller.
+    pub seat: usize,
+    /// Since when nothing comes through.
+    stalled: Option<u64>,
     pub inventory: Option<Inventory>,
-    /// Epoch of the worker's spool when it joined.
+    /// Runs that the worker had when it joined over it.
+    pub runs: Vec<Remnant>,
+    /// Epoch of the worker's spool when it joined, and how far it knew that to be committed.
     pub epoch: u64,
+    pub committed: u64,
     /// Whether the worker's end is open.
     pub worker_open: bool,
     /// Whether the controller's end is open.
@@ -57,13 +70,17 @@ pub struct Links {
 
 impl World {
     /// A new link from a worker.
-    pub fn open_link(&mut self, place: usize) -> u64 {
+    pub fn open_link(&mut self, place: usize, seat: usize) -> u64 {
         self.links.last += 1;
         let id = self.links.last;
         let link = Link {
             place,
+            seat,
+            stalled: None,
             inventory: None,
+            runs: Vec::new(),
             epoch: 0,
+            committed: 0,
             worker_open: true,
             controller_open: true,
             up: VecDeque::new(),
@@ -117,30 +134,39 @@ impl World {
     }
 
     pub fn deliver_up(&mut self, id: u64) {
+        if self.stalls(id, true) {
+            return self.after(RESEND_MS, Event::Up(id));
+        }
         let Some(link) = self.links.all.get_mut(&id) else {
             return;
         };
         let Some(message) = link.up.pop_front() else {
             return;
         };
+        link.stalled = None;
         if !link.controller_open {
             return;
         }
         let place = link.place;
         if let ToController::Join(join) = &message {
             link.inventory = Some(join.inventory.clone());
-            link.epoch = join.epoch;
+            link.runs.clone_from(&join.runs);
+            (link.epoch, link.committed) = (join.epoch, join.committed);
         }
         self.controller_hears(id, place, message);
     }
 
     pub fn deliver_down(&mut self, id: u64) {
+        if self.stalls(id, false) {
+            return self.after(RESEND_MS, Event::Down(id));
+        }
         let Some(link) = self.links.all.get_mut(&id) else {
             return;
         };
         let Some(message) = link.down.pop_front() else {
             return;
         };
+        link.stalled = None;
         if !link.worker_open {
             return;
         }
@@ -154,6 +180,81 @@ impl World {
         if let Some(link) = self.links.all.get_mut(&id) {
             link.controller_open = false;
             link.up.clear();
+        }
+    }
+
+    /// Whether what waits on a link cannot come through now: it is sent again, until both ends give
+    /// the link up.
+    fn stalls(&mut self, id: u64, up: bool) -> bool {
+        let now = self.now;
+        let Some(link) = self.links.all.get(&id) else {
+            return false;
+        };
+        let (one, other) = (End::Machine(link.place), End::Seat(link.seat));
+        let reaches = match up {
+            true => self.reaches(one, other),
+            false => self.reaches(other, one),
+        };
+        let waits = match up {
+            true => !link.up.is_empty(),
+            false => !link.down.is_empty(),
+        };
+        let Some(link) = self.links.all.get_mut(&id).filter(|_| !reaches && waits) else {
+            // What comes through one way alone is not acknowledged, and counts as nothing.
+            return false;
+        };
+        let since = *link.stalled.get_or_insert(now);
+        if now - since >= IDLE_MS {
+            self.break_now(id);
+            return false;
+        }
+        true
+    }
+
+    /// Links of workers to a controller.
+    pub fn links_at(&self, seat: usize) -> Vec<u64> {
+        let links = self.links.all.iter();
+        links
+            .filter(|(_, link)| link.seat == seat && link.controller_open)
+            .map(|(id, _)| *id)
+            .collect()
+    }
+
+    /// The controller has said its last word on a link.
+    pub fn close_at_controller(&mut self, id: u64) {
+        if let Some(link) = self.links.all.get_mut(&id) {
+            link.controller_open = false;
+            link.up.clear();
+        }
+    }
+
+    /// A controller dies without a word: its workers notice by silence.
+    pub fn break_link(&mut self, id: u64) {
+        self.close_at_controller(id);
+        let Some(place) = self.links.all.get(&id).map(|link| link.place) else {
+            return;
+        };
+        let wait = self.some(IDLE_MS);
+        let event = crate::machine::MachineEvent::Broken(id);
+        self.after(wait, Event::Machine(place, event));
+    }
+
+    /// Both ends give a link up.
+    pub fn break_now(&mut self, id: u64) {
+        let Some(link) = self.links.all.get(&id).filter(|link| link.worker_open) else {
+            return;
+        };
+        let place = link.place;
+        self.close_by_worker(id);
+        self.worker_disconnected(place, id);
+    }
+
+    /// A worker came to a controller that is not the primary.
+    pub fn refuse_at_door(&mut self, id: u64) {
+        if self.is_seated() {
+            let hint = self.hint(self.seat);
+            self.send_down(id, ToWorker::NotPrimary(hint));
+            self.close_at_controller(id);
         }
     }
 

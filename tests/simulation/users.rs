@@ -176,6 +176,9 @@ impl World {
     }
 
     pub fn answer(&mut self, asked: &Asked, answer: Result<String, Refusal>) {
+        if self.is_seated() {
+            return self.answered_by_actor(asked, &answer);
+        }
         self.tell(|| format!("answer to {:?}: {answer:?}", asked.ticket));
         let sure = match &answer {
             Ok(_) => true,
@@ -244,12 +247,12 @@ impl World {
     /// A job command of a user, as on any job.
     pub fn command_job(&mut self, job: JobId, command: xce_replica::rules::Command) {
         let view = self.view();
-        let times = crate::deciding::times(self.now);
+        let times = self.times();
         let Ok(decided) = xce_deciding::job(&view, job, command, times) else {
             return;
         };
         let event = GroupEvent::JobCommand { job, command };
-        let group = crate::deciding::group("job command", (&view, self.now), event, decided);
+        let group = crate::deciding::group("job command", (&view, times), event, decided);
         if !group.facts.is_empty() {
             self.enqueue(Proposal { group, from: None });
         }
@@ -266,7 +269,7 @@ impl World {
 
     pub fn shown(&self, id: ServiceId) -> Option<ServiceView> {
         let ledger = self.view();
-        with_situation(&ledger, id, self.now, |situation| {
+        with_situation(&ledger, id, self.times().0.0, |situation| {
             let why = |job: JobId| self.why(job);
             view(situation, &|host| Some(host.to_owned()), &why, &|at| {
                 at.0.to_string()
@@ -280,14 +283,14 @@ impl World {
 
     pub fn explained(&self, id: ServiceId) -> Option<Explanation> {
         let ledger = self.view();
-        with_situation(&ledger, id, self.now, |situation| {
+        with_situation(&ledger, id, self.times().0.0, |situation| {
             explain(situation, &|job| self.why(job))
         })
     }
 
     /// Why a job waits, in the words that users see.
     pub fn why(&self, job: JobId) -> Option<String> {
-        let now = xce_model::ClusterTime(self.now);
+        let now = self.times().0;
         let why = xce_placement::why(&self.view(), &[], job, now);
         why.map(|reason| reason.text)
     }
@@ -302,7 +305,7 @@ impl World {
 
     pub fn counts(&self, id: ServiceId) -> Counts {
         let view = self.view();
-        with_situation(&view, id, self.now, |situation| {
+        with_situation(&view, id, self.times().0.0, |situation| {
             Census::take(situation.service, situation).total()
         })
         .unwrap_or_default()
@@ -311,7 +314,7 @@ impl World {
     /// Live replicas (not lost ones) and what they count as, by job.
     pub fn replicas(&self, id: ServiceId) -> Vec<(Arc<JobRecord>, Standing)> {
         let view = self.view();
-        let mut replicas = with_situation(&view, id, self.now, |situation| {
+        let mut replicas = with_situation(&view, id, self.times().0.0, |situation| {
             let census = Census::take(situation.service, situation);
             let live = census
                 .replicas
@@ -408,7 +411,7 @@ impl World {
     }
 
     /// When facts of this kind were committed, by their groups' time.
-    pub fn times(&self, mut wanted: impl FnMut(&Fact) -> bool) -> Vec<u64> {
+    pub fn when_committed(&self, mut wanted: impl FnMut(&Fact) -> bool) -> Vec<u64> {
         let entries = self.log.entries.iter().filter(|entry| entry.applied);
         entries
             .filter(|entry| entry.group.facts.iter().any(&mut wanted))

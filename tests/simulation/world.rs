@@ -8,12 +8,15 @@ use xce_ledger::View;
 use xce_model::Millis;
 
 use crate::behaviour::Behaviour;
+use crate::clients::{ClientEvent, Clients};
+use crate::consensus::Envelope;
 use crate::controller::{ActorKey, Controller};
 use crate::dice::Dice;
 use crate::invariants::Checks;
 use crate::log::Log;
 use crate::machine::{Machine, MachineEvent};
 use crate::network::Links;
+use crate::seats::{SeatEvent, Seats};
 use crate::users::Users;
 
 /// When the world begins, in milliseconds of all its clocks.
@@ -83,6 +86,12 @@ pub enum Event {
     /// The oldest message of a link to the worker arrives.
     Down(u64),
     Machine(usize, MachineEvent),
+    /// Something of one controller's process.
+    Seat(usize, u64, SeatEvent),
+    /// A message of one controller to another.
+    Packet(usize, Box<Envelope>),
+    /// Something of a client.
+    Client(usize, ClientEvent),
 }
 
 pub struct World {
@@ -90,8 +99,13 @@ pub struct World {
     pub seed: u64,
     pub dice: Dice,
     pub settings: Settings,
+    /// Of the controller that is entered; the only one where there are not several.
     pub log: Log,
     pub controller: Controller,
+    /// Which one that is.
+    pub seat: usize,
+    pub seats: Option<Box<Seats>>,
+    pub clients: Clients,
     pub links: Links,
     pub machines: Vec<Machine>,
     pub behaviours: BTreeMap<String, Behaviour>,
@@ -101,8 +115,8 @@ pub struct World {
     pub checks: Checks,
     pub story: VecDeque<String>,
     pub tells: Tells,
-    pub commit_due: bool,
-    events: BTreeMap<(u64, u64), Event>,
+    /// What is planned, with the controller of which it was.
+    events: BTreeMap<(u64, u64), (usize, Event)>,
     sequence: u64,
     /// Kinds of what happened, counted: a run that never meets something proves nothing of it.
     pub met: BTreeMap<&'static str, u64>,
@@ -129,6 +143,9 @@ impl World {
             settings,
             log: Log::new(),
             controller: Controller::default(),
+            seat: 0,
+            seats: None,
+            clients: Clients::default(),
             links: Links::default(),
             machines: Vec::new(),
             behaviours: BTreeMap::new(),
@@ -137,7 +154,6 @@ impl World {
             checks: Checks::default(),
             story: VecDeque::new(),
             tells,
-            commit_due: false,
             events: BTreeMap::new(),
             sequence: 0,
             met: BTreeMap::new(),
@@ -161,6 +177,45 @@ impl World {
         world
     }
 
+    /// A world of several controllers, of which none has started.
+    pub fn seated(
+        tells: Tells,
+        size: (usize, usize),
+        seed: u64,
+        settings: Settings,
+        seats: Seats,
+    ) -> Self {
+        let (hosts, count) = size;
+        let mut world = Self {
+            now: BEGIN,
+            seed,
+            dice: Dice::new(seed),
+            settings,
+            log: Log::new(),
+            controller: Controller::default(),
+            seat: count,
+            seats: Some(Box::new(seats)),
+            clients: Clients::default(),
+            links: Links::default(),
+            machines: Vec::new(),
+            behaviours: BTreeMap::new(),
+            behaviours_on: BTreeMap::new(),
+            users: Users::default(),
+            checks: Checks::default(),
+            story: VecDeque::new(),
+            tells,
+            events: BTreeMap::new(),
+            sequence: 0,
+            met: BTreeMap::new(),
+            unready: BTreeSet::new(),
+        };
+        world.seat_at(count).parked = None;
+        world.machines = (0..hosts)
+            .map(|place| Machine::new(place, 10_000))
+            .collect();
+        world
+    }
+
     pub fn view(&self) -> Arc<View> {
         self.log.view()
     }
@@ -169,7 +224,7 @@ impl World {
     pub fn at(&mut self, time: u64, event: Event) {
         self.sequence += 1;
         self.events
-            .insert((time.max(self.now), self.sequence), event);
+            .insert((time.max(self.now), self.sequence), (self.seat, event));
     }
 
     pub fn after(&mut self, wait: u64, event: Event) {
@@ -215,6 +270,36 @@ impl World {
         panic!("{text}\n{}", self.told());
     }
 
+    /// Lets something happen at the controller that it concerns, or before the observer's eyes.
+    fn happen_at(&mut self, seat: usize, event: Event) {
+        let Some(seats) = &self.seats else {
+            return self.happen(event);
+        };
+        let seat = match &event {
+            Event::Commit
+            | Event::Act(..)
+            | Event::Due(..)
+            | Event::Recover(..)
+            | Event::StartController(_) => seat,
+            Event::Up(link) => self.links.all.get(link).map_or(seat, |link| link.seat),
+            Event::Seat(seat, ..) | Event::Packet(seat, _) => *seat,
+            Event::Client(client, event) => self
+                .clients
+                .concerns(*client, event)
+                .unwrap_or(seats.count()),
+            Event::Down(_) | Event::Machine(..) => seats.count(),
+        };
+        let paused = seats.all[seat].paused_until;
+        if paused > self.now {
+            // Its process stands still.
+            self.sequence += 1;
+            self.events.insert((paused, self.sequence), (seat, event));
+            return;
+        }
+        self.enter(seat);
+        self.happen(event);
+    }
+
     fn happen(&mut self, event: Event) {
         match event {
             Event::Commit => self.commit_entry(),
@@ -228,6 +313,9 @@ impl World {
             Event::Up(link) => self.deliver_up(link),
             Event::Down(link) => self.deliver_down(link),
             Event::Machine(place, event) => self.machine_event(place, event),
+            Event::Seat(seat, process, event) => self.seat_happens(seat, process, &event),
+            Event::Packet(seat, envelope) => self.packet_arrives(seat, *envelope),
+            Event::Client(client, event) => self.client_happens(client, event),
         }
     }
 
@@ -251,11 +339,15 @@ impl World {
                 self.fail("things happen without end and no time passes");
             }
             self.now = time;
-            let event = self
+            if let Some(seats) = &mut self.seats {
+                seats.note(&time.to_le_bytes());
+                seats.note(&sequence.to_le_bytes());
+            }
+            let (seat, event) = self
                 .events
                 .remove(&(time, sequence))
                 .expect("it was the first");
-            self.happen(event);
+            self.happen_at(seat, event);
         }
         let stopped = !go_on(self);
         if !stopped {
@@ -272,7 +364,12 @@ impl World {
     #[track_caller]
     pub fn until(&mut self, millis: u64, what: &str, mut holds: impl FnMut(&Self) -> bool) -> u64 {
         let begin = self.now;
-        if !self.run_while(millis, |world| !holds(world)) {
+        let looks = |world: &mut Self| {
+            world.see_all();
+            !holds(world)
+        };
+        if !self.run_while(millis, looks) {
+            self.see_all();
             let state = self.describe();
             self.fail(&format!("not within {millis} ms: {what}\n{state}"));
         }

@@ -6,16 +6,17 @@ use xce_controller::{orders, reports};
 use xce_deciding::host as deciding;
 use xce_deciding::reading::jobs_on;
 use xce_host::HostLife;
-use xce_host::rules::{Command, is_mass_loss, next_judgement};
+use xce_host::rules::{Command, MASS_LOSS_PERCENT, Verdict, next_judgement};
 use xce_host::wire::{Beat, BeatAck};
 use xce_ledger::{Group, GroupEvent, Joining, Outcome, View};
-use xce_model::{ClusterTime, JobId, Millis};
+use xce_model::{JobId, Millis};
 use xce_replica::wire::{Order, Orders, Reports, ReportsCommitted};
 
 use super::service::USER;
 use super::{ActorKey, Life};
-use crate::deciding::{group, times};
+use crate::deciding::group;
 use crate::network::{ToController, ToWorker};
+use crate::seats::Planted;
 use crate::world::World;
 
 /// Least time between two judgements. Source: as in the shell.
@@ -55,7 +56,6 @@ pub struct HostActor {
     doing: Doing,
     link: Option<u64>,
     heard: u64,
-    guarded: bool,
 }
 
 impl HostActor {
@@ -70,7 +70,6 @@ impl HostActor {
         self.inbox.clear();
         self.doing = Doing::Nothing;
         self.link = None;
-        self.guarded = false;
     }
 }
 
@@ -94,10 +93,10 @@ impl World {
 
     /// A host gets one fresh grace, and goes on with the link that its predecessor had.
     pub fn host_recovers(&mut self, place: usize) {
-        let now = self.now;
-        let links = self.links.all.iter().rev();
+        let now = self.mono();
+        let (links, seat) = (self.links.all.iter().rev(), self.seat);
         let open = links
-            .filter(|(_, link)| link.place == place && link.controller_open)
+            .filter(|(_, link)| link.place == place && link.controller_open && link.seat == seat)
             .find(|(_, link)| link.inventory.is_some())
             .map(|(id, _)| *id);
         if let Some(host) = self.host_actor(place) {
@@ -121,7 +120,7 @@ impl World {
 
     pub fn controller_hears(&mut self, link: u64, place: usize, message: ToController) {
         if !self.controller.up {
-            return;
+            return self.refuse_at_door(link);
         }
         let message = match message {
             ToController::Join(_) => {
@@ -159,7 +158,7 @@ impl World {
     }
 
     fn host_handles(&mut self, place: usize, message: Message) {
-        let now = self.now;
+        let now = self.mono();
         match message {
             Message::Connected(link) => self.join(place, link, 0),
             Message::Beat(beat) => self.host_beat(place, beat),
@@ -174,7 +173,7 @@ impl World {
                 let host = self.host_name(place);
                 if let Some(decided) = deciding::left(&view, &host) {
                     let event = GroupEvent::HostLeft { host };
-                    let group = group("leave", (&view, now), event, decided);
+                    let group = group("leave", (&view, self.times()), event, decided);
                     self.host_proposes(place, group, Doing::Leaving);
                 }
             }
@@ -183,10 +182,14 @@ impl World {
             Message::Operator(command) => {
                 let view = self.view();
                 let host = self.host_name(place);
-                if let Ok((decided, _)) = deciding::command(&view, &host, &command, USER) {
+                let decided = deciding::command(&view, &host, &command, USER, self.times());
+                if let Ok((step, _)) = decided {
+                    if step.more {
+                        self.operate_host(place, command.clone());
+                    }
                     let command = Box::new(command);
                     let event = GroupEvent::HostCommand { host, command };
-                    let group = group("host command", (&view, now), event, decided);
+                    let group = group("host command", (&view, self.times()), event, step.decided);
                     let group = group.on_behalf(USER, None);
                     self.host_proposes(place, group, Doing::Operating);
                 }
@@ -202,14 +205,13 @@ impl World {
     }
 
     fn host_beat(&mut self, place: usize, beat: Beat) {
-        let now = self.now;
+        let now = self.mono();
         let view = self.view();
         let name = self.host_name(place);
         let Some(host) = self.host_actor(place) else {
             return;
         };
         host.heard = now;
-        host.guarded = false;
         let Some(record) = view.host(&name) else {
             return;
         };
@@ -223,13 +225,13 @@ impl World {
             }
             HostLife::Up | HostLife::Suspect => {}
         }
-        match deciding::beat(&view, &name, beat.disk_full, times(now)) {
+        match deciding::beat(&view, &name, beat.disk_full, self.times()) {
             Some(decided) => {
                 let event = GroupEvent::HostBeat {
                     host: name,
                     disk_full: beat.disk_full,
                 };
-                let group = group("recovered", (&view, now), event, decided);
+                let group = group("recovered", (&view, self.times()), event, decided);
                 self.host_proposes(place, group, Doing::Beating(beat));
             }
             None => self.acknowledge(place, &beat),
@@ -237,9 +239,14 @@ impl World {
     }
 
     fn acknowledge(&mut self, place: usize, beat: &Beat) {
+        if !self.holds_lease() && !self.is_planted(Planted::NoLease) {
+            // Another controller may be the primary by now: what it holds this host for counts.
+            return self.meet("a beat that was not acknowledged without a lease");
+        }
         let ack = BeatAck {
+            lease: xce_model::Millis(0),
             number: beat.number,
-            term: self.log.term,
+            term: self.order_term(),
             lsn: self.view().lsn(),
         };
         self.tell_worker(place, ToWorker::BeatAck(ack));
@@ -268,7 +275,7 @@ impl World {
 
     fn send_orders(&mut self, place: usize, complete: bool, orders: Vec<Order>, lsn: u64) {
         let orders = Orders {
-            term: self.log.term,
+            term: self.order_term(),
             lsn,
             complete,
             orders,
@@ -279,16 +286,16 @@ impl World {
     fn judge(&mut self, place: usize) {
         let view = self.view();
         let host = self.host_name(place);
-        let (now, patience) = (self.now, self.settings.patience);
+        let (now, patience) = (self.mono(), self.settings.patience);
         let Some(actor) = self.host_actor(place) else {
             return;
         };
         let silent = Millis(now.saturating_sub(actor.heard));
-        let lost = deciding::is_loss(&view, &host, silent, patience);
-        if lost && self.doubts_network(place, &view) {
-            return self.judge_later(place);
+        let lost = deciding::is_loss(&view, &host, silent, patience, self.times().0);
+        if lost && let Some(wait) = self.put_off(&host, &view) {
+            return self.arm(&ActorKey::Host(place), Some(now + wait.0));
         }
-        let Some(step) = deciding::silence(&view, &host, silent, patience, times(now)) else {
+        let Some(step) = deciding::silence(&view, &host, silent, patience, self.times()) else {
             return self.judge_later(place);
         };
         let event = GroupEvent::HostSilent {
@@ -299,44 +306,39 @@ impl World {
         if lost {
             self.meet("a host that was lost");
         }
-        let group = group("silent", (&view, now), event, step.decided);
+        let group = group("silent", (&view, self.times()), event, step.decided);
         self.host_proposes(place, group, Doing::Judging);
     }
 
-    /// Whether this loss is put off by another grace, once.
-    fn doubts_network(&mut self, place: usize, view: &View) -> bool {
-        let (silent, answering) =
-            view.hosts()
-                .values()
-                .fold((0, 0), |(s, a), host| match host.life {
-                    HostLife::Suspect => (s + 1, a),
-                    HostLife::Up => (s, a + 1),
-                    HostLife::Lost | HostLife::Away => (s, a),
-                });
-        let now = self.now;
-        let Some(host) = self.host_actor(place) else {
-            return false;
-        };
-        if host.guarded || !(is_mass_loss(silent, answering) || answering == 0) {
-            return false;
+    /// How long this loss is put off, where it is.
+    fn put_off(&mut self, host: &str, view: &View) -> Option<Millis> {
+        if view.host(host)?.life == HostLife::Away {
+            return None;
         }
-        host.guarded = true;
-        host.heard = now;
-        self.meet("a doubt of the own network");
-        true
+        let (now, patience) = (self.times().0, self.settings.patience);
+        let around = deciding::around(view, patience, now);
+        let doubts = &mut self.controller.doubts;
+        match doubts.judge(around, now, patience, MASS_LOSS_PERCENT) {
+            Verdict::Declare => None,
+            Verdict::Wait(until) => {
+                self.meet("a doubt of the own network");
+                Some(until.since(now))
+            }
+        }
     }
 
     fn judge_later(&mut self, place: usize) {
         let view = self.view();
         let name = self.host_name(place);
-        let (now, patience) = (self.now, self.settings.patience);
+        let (now, patience) = (self.mono(), self.settings.patience);
+        let times = self.times();
         let Some(host) = self.host_actor(place) else {
             return;
         };
         let silent = Millis(now.saturating_sub(host.heard));
         let wait = view
             .host(&name)
-            .and_then(|record| next_judgement(record, silent, patience));
+            .and_then(|record| next_judgement(record, silent, patience, times.0));
         let at = wait.map(|wait| now + wait.0.max(JUDGE_PAUSE));
         self.arm(&ActorKey::Host(place), at);
     }
@@ -354,7 +356,7 @@ impl World {
         if tries >= DECISIONS_MAX || reports::misses(&view, &name, &batch) {
             return self.close_by_controller(link);
         }
-        let now = ClusterTime(self.now);
+        let now = self.times().0;
         let Some(decided) = reports::decide(&view, &name, &batch, incarnation, now) else {
             return;
         };
@@ -389,9 +391,17 @@ impl World {
     fn join(&mut self, place: usize, link: u64, tries: u32) {
         let view = self.view();
         let open = self.links.all.get(&link).filter(|l| l.controller_open);
-        let Some(inventory) = open.and_then(|link| link.inventory.clone()) else {
+        let open = open.and_then(|link| {
+            Some((
+                link.inventory.clone()?,
+                link.runs.clone(),
+                (link.epoch, link.committed),
+            ))
+        });
+        let Some((inventory, runs, spool)) = open else {
             return;
         };
+        let runs = deciding::uncounted(&view, &inventory.name, &runs);
         if tries >= DECISIONS_MAX {
             self.send_down(link, ToWorker::Refused);
             return;
@@ -399,20 +409,22 @@ impl World {
         let joining = Joining {
             inventory,
             connected: None,
+            runs,
+            spool,
         };
-        match deciding::join(&view, &joining, times(self.now)) {
+        match deciding::join(&view, &joining, self.times()) {
             Err(_) => self.send_down(link, ToWorker::Refused),
             Ok(None) => self.joined(place, link),
             Ok(Some(step)) => {
                 let event = GroupEvent::HostJoined(Box::new(joining));
-                let group = group("join", (&view, self.now), event, step.decided);
+                let group = group("join", (&view, self.times()), event, step.decided);
                 self.host_proposes(place, group, Doing::Joining(link, tries + 1));
             }
         }
     }
 
     fn joined(&mut self, place: usize, link: u64) {
-        let (now, name) = (self.now, self.host_name(place));
+        let (now, name) = (self.mono(), self.host_name(place));
         let Some(epoch) = self.links.all.get(&link).map(|link| link.epoch) else {
             return;
         };
@@ -442,8 +454,27 @@ impl World {
         self.judge_later(place);
     }
 
+    /// What it decided was certainly not written.
+    pub fn host_not_written(&mut self, place: usize) {
+        let Some(host) = self.host_actor(place) else {
+            return;
+        };
+        match std::mem::take(&mut host.doing) {
+            Doing::Nothing | Doing::Operating | Doing::Leaving => {}
+            Doing::Joining(link, _) => self.send_down(link, ToWorker::Refused),
+            Doing::Taking(..) => {
+                // The worker keeps them and sends them again when it has joined again.
+                if let Some(link) = self.host_actor(place).and_then(|host| host.link) {
+                    self.close_by_controller(link);
+                }
+            }
+            Doing::Beating(beat) => self.acknowledge(place, &beat),
+            Doing::Judging => self.judge_later(place),
+        }
+    }
+
     pub fn host_committed(&mut self, place: usize, outcome: &Outcome) {
-        let now = self.now;
+        let now = self.mono();
         let Some(host) = self.host_actor(place) else {
             return;
         };

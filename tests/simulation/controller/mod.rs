@@ -3,14 +3,14 @@
 mod host;
 mod publisher;
 mod scheduler;
-mod service;
+pub mod service;
 
 use std::collections::BTreeMap;
 
+use xce_host::rules::MassLoss;
 use xce_ledger::{Group, GroupEvent, Key, Outcome};
 use xce_model::{ClusterTime, ServiceId};
 
-use crate::deciding::wall;
 use crate::log::{Proposal, Proposer};
 use crate::world::{Event, World};
 
@@ -27,6 +27,10 @@ pub enum ActorKey {
     Janitor,
     Host(usize),
     Service(ServiceId),
+    /// What somebody at the door waits for.
+    Door(u64),
+    /// The reign that begins.
+    Reign,
 }
 
 /// What every actor has.
@@ -52,6 +56,8 @@ pub struct Controller {
     pub janitor: Life,
     pub hosts: BTreeMap<usize, HostActor>,
     pub services: BTreeMap<ServiceId, ServiceActor>,
+    /// The doubt in the own network.
+    pub doubts: MassLoss,
     /// When an actor, or the whole, started last.
     pub well_since: u64,
     pub incarnations: u64,
@@ -69,6 +75,7 @@ impl World {
             ActorKey::Publisher => Some(&mut controller.publisher.life),
             ActorKey::Scheduler => Some(&mut controller.scheduler.life),
             ActorKey::Janitor => Some(&mut controller.janitor),
+            ActorKey::Door(_) | ActorKey::Reign => None,
             ActorKey::Host(place) => controller.hosts.get_mut(place).map(|host| &mut host.life),
             ActorKey::Service(id) => controller
                 .services
@@ -100,13 +107,21 @@ impl World {
         self.after(wait, Event::Act(key.clone(), incarnation));
     }
 
+    /// Arms the timer of an actor for a time of its machine's clock.
     pub fn arm(&mut self, key: &ActorKey, at: Option<u64>) {
         let Some(life) = self.life(key) else { return };
         life.timer = at;
         let incarnation = life.incarnation;
         if let Some(at) = at {
-            self.at(at, Event::Due(key.clone(), incarnation, at));
+            let when = self.when(at);
+            self.at(when, Event::Due(key.clone(), incarnation, at));
         }
+    }
+
+    /// Arms the timer of an actor for a cluster time.
+    pub fn arm_for(&mut self, key: &ActorKey, at: Option<ClusterTime>) {
+        let at = at.map(|at| self.mono_of(at));
+        self.arm(key, at);
     }
 
     pub fn due(&mut self, key: &ActorKey, incarnation: u64, at: u64) {
@@ -116,7 +131,7 @@ impl World {
         }
         life.timer = None;
         match key {
-            ActorKey::Publisher => {}
+            ActorKey::Publisher | ActorKey::Door(_) | ActorKey::Reign => {}
             ActorKey::Scheduler => self.controller.scheduler.told = true,
             ActorKey::Janitor => return self.clean_up(),
             ActorKey::Host(place) => self.host_due(*place),
@@ -137,7 +152,7 @@ impl World {
         match key {
             ActorKey::Publisher => self.publisher_acts(),
             ActorKey::Scheduler => self.scheduler_acts(),
-            ActorKey::Janitor => {}
+            ActorKey::Janitor | ActorKey::Door(_) | ActorKey::Reign => {}
             ActorKey::Host(place) => self.host_acts(*place),
             ActorKey::Service(id) => self.service_acts(*id),
         }
@@ -145,7 +160,8 @@ impl World {
 
     /// An empty group made now.
     pub fn group(&self, cause: &str) -> Group {
-        Group::new(ClusterTime(self.now), wall(self.now), cause)
+        let (at, wall) = self.times();
+        Group::new(at, wall, cause)
     }
 
     /// Proposes a group; the actor waits for it.
@@ -162,7 +178,10 @@ impl World {
 
     pub fn enqueue(&mut self, proposal: Proposal) {
         self.log.queue.push_back(proposal);
-        if !std::mem::replace(&mut self.commit_due, true) {
+        if self.is_seated() {
+            return self.push_soon(self.seat);
+        }
+        if !std::mem::replace(&mut self.log.commit_due, true) {
             let bound = self.settings.commit_ms;
             let wait = self.some(bound);
             self.after(wait, Event::Commit);
@@ -171,7 +190,7 @@ impl World {
 
     /// One entry of the log: some or all of what is proposed, in order.
     pub fn commit_entry(&mut self) {
-        self.commit_due = false;
+        self.log.commit_due = false;
         if self.log.queue.is_empty() {
             return;
         }
@@ -193,7 +212,7 @@ impl World {
                 self.committed(&from.key, &outcome);
             }
         }
-        if !self.log.queue.is_empty() && !std::mem::replace(&mut self.commit_due, true) {
+        if !self.log.queue.is_empty() && !std::mem::replace(&mut self.log.commit_due, true) {
             let bound = self.settings.commit_ms;
             let wait = self.some(bound);
             self.after(wait, Event::Commit);
@@ -217,7 +236,7 @@ impl World {
         outcomes
     }
 
-    fn tell_entry(&mut self, outcome: &Outcome) {
+    pub fn tell_entry(&mut self, outcome: &Outcome) {
         let Some(entry) = self.log.entries.last() else {
             return;
         };
@@ -238,12 +257,12 @@ impl World {
         }
     }
 
-    fn committed(&mut self, key: &ActorKey, outcome: &Outcome) {
+    pub fn committed(&mut self, key: &ActorKey, outcome: &Outcome) {
         if let Some(life) = self.life(key) {
             life.busy = false;
         }
         match key {
-            ActorKey::Publisher | ActorKey::Janitor => {}
+            ActorKey::Publisher | ActorKey::Janitor | ActorKey::Door(_) | ActorKey::Reign => {}
             ActorKey::Scheduler => self.scheduler_committed(outcome),
             ActorKey::Host(place) => self.host_committed(*place, outcome),
             ActorKey::Service(id) => self.service_committed(*id, outcome),
@@ -268,7 +287,7 @@ impl World {
         match key {
             ActorKey::Publisher => self.controller.publisher.forget(),
             ActorKey::Scheduler => self.controller.scheduler.forget(),
-            ActorKey::Janitor => {}
+            ActorKey::Janitor | ActorKey::Door(_) | ActorKey::Reign => {}
             ActorKey::Host(place) => {
                 if let Some(host) = self.controller.hosts.get_mut(place) {
                     host.forget();
@@ -289,12 +308,11 @@ impl World {
     /// A dead actor starts: only when everything that its predecessor may have proposed is decided.
     pub fn recover(&mut self, key: &ActorKey, incarnation: u64) {
         let barrier = !self.controller.without_barrier;
-        let in_doubt = barrier
-            && self
-                .log
-                .queue
-                .iter()
-                .any(|proposal| proposal.from.as_ref().is_some_and(|from| from.key == *key));
+        let waits = |proposal: &Proposal| {
+            let from = proposal.from.as_ref();
+            from.is_some_and(|from| from.key == *key)
+        };
+        let in_doubt = barrier && (self.log.queue.iter().any(waits) || self.is_in_flight(key));
         if in_doubt {
             return self.after(1, Event::Recover(key.clone(), incarnation));
         }
@@ -309,8 +327,9 @@ impl World {
         self.controller.well_since = self.now;
         match key {
             ActorKey::Publisher => self.tell_everybody(),
+            ActorKey::Door(_) | ActorKey::Reign => {}
             ActorKey::Scheduler => self.controller.scheduler.told = true,
-            ActorKey::Janitor => self.arm(key, Some(self.now + CLEAN_MS)),
+            ActorKey::Janitor => self.arm(key, Some(self.mono() + CLEAN_MS)),
             ActorKey::Host(place) => self.host_recovers(*place),
             ActorKey::Service(id) => self.look(*id),
         }
@@ -346,26 +365,31 @@ impl World {
             self.after_publish();
         }
         self.log.queue.clear();
-        self.commit_due = false;
+        self.log.commit_due = false;
         let number = self.controller.number + 1;
-        let without_barrier = self.controller.without_barrier;
-        let mut asked = Vec::new();
-        for service in self.controller.services.values_mut() {
-            asked.extend(service.forget());
-        }
-        self.controller = Controller {
-            number,
-            incarnations: self.controller.incarnations,
-            well_since: u64::MAX,
-            without_barrier,
-            ..Controller::default()
-        };
-        self.answers_unknown(asked);
+        self.actors_end();
+        self.controller.number = number;
         let links: Vec<u64> = self.links.all.keys().copied().collect();
         for link in links {
             self.close_by_controller(link);
         }
         self.after(wait, Event::StartController(number));
+    }
+
+    /// All actors are gone, with what they were told.
+    pub fn actors_end(&mut self) {
+        let mut asked = Vec::new();
+        for service in self.controller.services.values_mut() {
+            asked.extend(service.forget());
+        }
+        self.controller = Controller {
+            number: self.controller.number,
+            incarnations: self.controller.incarnations,
+            well_since: u64::MAX,
+            without_barrier: self.controller.without_barrier,
+            ..Controller::default()
+        };
+        self.answers_unknown(asked);
     }
 
     pub fn start_controller(&mut self) {
@@ -376,32 +400,37 @@ impl World {
             self.log.restart();
         }
         self.tell(|| "the controller starts".to_owned());
+        self.start_actors();
+    }
+
+    /// Every actor starts from the ledger.
+    pub fn start_actors(&mut self) {
         self.controller.up = true;
         self.controller.well_since = self.now;
         self.controller.publisher.life = self.new_life();
         self.controller.scheduler.life = self.new_life();
         self.controller.janitor = self.new_life();
-        self.arm(&ActorKey::Janitor, Some(self.now + CLEAN_MS));
+        self.arm(&ActorKey::Janitor, Some(self.mono() + CLEAN_MS));
         self.tell_everybody();
     }
 
     fn clean_up(&mut self) {
         let keep = self.settings.keep_ended.0;
-        let (view, now) = (self.view(), self.now);
-        let decided = xce_deciding::clean_up(&view, self.settings.keep_ended, ClusterTime(now));
+        let (view, times) = (self.view(), self.times());
+        let decided = xce_deciding::clean_up(&view, self.settings.keep_ended, times.0);
         let event = GroupEvent::CleanUp {
             keep: self.settings.keep_ended,
         };
-        let group = crate::deciding::group("clean up", (&view, now), event, decided);
+        let group = crate::deciding::group("clean up", (&view, times), event, decided);
         if !group.facts.is_empty() {
             self.meet("a clean-up");
             self.enqueue(Proposal { group, from: None });
         }
         let wait = CLEAN_MS.min(keep.max(1_000));
-        self.arm(&ActorKey::Janitor, Some(self.now + wait));
+        self.arm(&ActorKey::Janitor, Some(self.mono() + wait));
     }
 
-    fn publisher_told(&mut self, keys: Vec<Key>) {
+    pub fn publisher_told(&mut self, keys: Vec<Key>) {
         if keys.is_empty() || !self.controller.publisher.life.up {
             return;
         }

@@ -3,11 +3,13 @@
 
 use xce_deciding::schedule::{self, PLACEMENTS_MAX};
 use xce_ledger::{GroupEvent, Outcome};
-use xce_model::ClusterTime;
 
 use super::{ActorKey, Life};
 use crate::deciding;
 use crate::world::World;
+
+/// Pause before what could not be written is planned again. Source: as in the shell.
+const UNWRITTEN_MS: u64 = 1_000;
 
 #[derive(Debug, Default)]
 pub struct SchedulerActor {
@@ -15,6 +17,7 @@ pub struct SchedulerActor {
     pub told: bool,
     waiting: usize,
     again: bool,
+    unwritten: bool,
 }
 
 impl SchedulerActor {
@@ -22,6 +25,7 @@ impl SchedulerActor {
         self.told = false;
         self.waiting = 0;
         self.again = false;
+        self.unwritten = false;
     }
 }
 
@@ -31,7 +35,7 @@ impl World {
             return;
         }
         let view = self.view();
-        let placements = schedule::plan(&view, ClusterTime(self.now));
+        let placements = schedule::plan(&view, self.times().0);
         self.controller.scheduler.waiting = placements.len();
         self.controller.scheduler.again = placements.len() >= PLACEMENTS_MAX;
         if placements.is_empty() {
@@ -40,7 +44,7 @@ impl World {
         for (nth, placement) in (0..).zip(placements) {
             let event = GroupEvent::Planned { nth };
             let decided = schedule::placement(&placement);
-            let group = deciding::group("place", (&view, self.now), event, decided);
+            let group = deciding::group("place", (&view, self.times()), event, decided);
             self.propose(&ActorKey::Scheduler, group);
         }
     }
@@ -49,6 +53,19 @@ impl World {
         let scheduler = &mut self.controller.scheduler;
         scheduler.waiting = scheduler.waiting.saturating_sub(1);
         scheduler.again |= matches!(outcome, Outcome::Refused(_));
+        self.plan_goes_on();
+    }
+
+    /// A placement was certainly not written.
+    pub fn plan_not_written(&mut self) {
+        let scheduler = &mut self.controller.scheduler;
+        scheduler.waiting = scheduler.waiting.saturating_sub(1);
+        scheduler.unwritten = true;
+        self.plan_goes_on();
+    }
+
+    fn plan_goes_on(&mut self) {
+        let scheduler = &mut self.controller.scheduler;
         if scheduler.waiting > 0 {
             scheduler.life.busy = true;
             return;
@@ -56,11 +73,15 @@ impl World {
         if std::mem::take(&mut scheduler.again) {
             scheduler.told = true;
         }
+        if std::mem::take(&mut scheduler.unwritten) {
+            let again = self.mono() + UNWRITTEN_MS;
+            return self.arm(&ActorKey::Scheduler, Some(again));
+        }
         self.scheduler_rests();
     }
 
     fn scheduler_rests(&mut self) {
-        let next = xce_placement::next_wake(&self.view(), ClusterTime(self.now));
-        self.arm(&ActorKey::Scheduler, next.map(|at| at.0));
+        let next = xce_placement::next_wake(&self.view(), self.times().0);
+        self.arm_for(&ActorKey::Scheduler, next);
     }
 }

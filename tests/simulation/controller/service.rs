@@ -15,6 +15,9 @@ const STEPS_MAX: u32 = 64;
 /// How often a command is decided again. Source: as in the shell.
 const DECISIONS_MAX: u32 = 16;
 
+/// Pause before what could not be written is decided again. Source: as in the shell.
+const UNWRITTEN_MS: u64 = 1_000;
+
 /// A command that was given.
 #[derive(Debug, Clone)]
 pub struct Asked {
@@ -100,14 +103,14 @@ impl World {
             self.meet("a service that decided many times in a row");
             return self.look(id);
         }
-        match deciding::service(&view, id, self.now, Event::Changed, "changed") {
+        match deciding::service(&view, id, self.times(), Event::Changed, "changed") {
             // It was deleted meanwhile.
             Err(_) => {}
             Ok(Step::Nothing(wake, _)) => {
                 if let Some(at) = wake {
-                    let now = self.now;
-                    assert!(at.0 > now, "a wake lies ahead\n{}", self.told());
-                    self.arm(&ActorKey::Service(id), Some(at.0));
+                    let now = self.times().0;
+                    assert!(at > now, "a wake lies ahead\n{}", self.told());
+                    self.arm_for(&ActorKey::Service(id), Some(at));
                 }
                 self.wake(&ActorKey::Service(id));
             }
@@ -139,14 +142,18 @@ impl World {
         };
         let event = Event::Command(Box::new(asked.command.clone()), author);
         let cause = verb(&asked.command);
-        match deciding::service(&view, id, self.now, event, cause) {
+        match deciding::service(&view, id, self.times(), event, cause) {
             Err(refusal) => {
                 self.answer(&asked, Err(refusal));
                 self.settle_next(id);
             }
+            // It is remembered all the same: its repeat must not have an effect when it is no longer so.
             Ok(Step::Nothing(_, text)) => {
-                self.answer(&asked, Ok(text));
-                self.settle_next(id);
+                let group = self.group(cause).on_behalf(USER, Some(asked.operation));
+                if let Some(actor) = self.service_actor(id) {
+                    actor.doing = Doing::Commanding(Box::new(asked), tries + 1, text);
+                }
+                self.propose(&ActorKey::Service(id), group);
             }
             Ok(Step::Group(group, answer)) => {
                 let group = group.on_behalf(USER, Some(asked.operation));
@@ -183,6 +190,23 @@ impl World {
             Outcome::Refused(_) => {}
             Outcome::Expired => {
                 let refusal = Refusal::refused("operation_expired", "too old");
+                self.answer(&asked, Err(refusal));
+                self.settle_next(id);
+            }
+        }
+    }
+
+    /// What it decided was certainly not written: it is looked at once more in a second.
+    pub fn service_not_written(&mut self, id: ServiceId, code: &'static str) {
+        let again = self.mono() + UNWRITTEN_MS;
+        let Some(actor) = self.service_actor(id) else {
+            return;
+        };
+        match std::mem::take(&mut actor.doing) {
+            Doing::Nothing => {}
+            Doing::Settling(_) => self.arm(&ActorKey::Service(id), Some(again)),
+            Doing::Commanding(asked, ..) => {
+                let refusal = Refusal::new(RefusalKind::Unavailable, code, "not written");
                 self.answer(&asked, Err(refusal));
                 self.settle_next(id);
             }

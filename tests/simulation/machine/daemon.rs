@@ -14,6 +14,7 @@ use xce_worker::spool::{Haste, Mark, Queue, is_end};
 use super::{Daemon, Live, MachineEvent, RunDir};
 use crate::deciding::wall;
 use crate::network::{ToController, ToWorker};
+use crate::seats::{End, Planted};
 use crate::world::{Event, World};
 
 /// Most facts of one message; small, so that batches part.
@@ -50,6 +51,7 @@ impl World {
             MachineEvent::Beat(of) if number == Some(of) => self.beat(place),
             MachineEvent::Send(of) if number == Some(of) => self.send_facts(place),
             MachineEvent::Connect(_) | MachineEvent::Beat(_) | MachineEvent::Send(_) => {}
+            MachineEvent::Broken(link) => self.break_now(link),
             MachineEvent::Idle(link) => {
                 if self.machines[place].cut {
                     self.close_by_worker(link);
@@ -114,16 +116,17 @@ impl World {
         if daemon.link.is_some() {
             return;
         }
-        if machine.cut || !self.controller.up {
+        let Some(seat) = self.dials(place) else {
             let wait = 50 + self.some(RETRY_MS);
             return self.machine_after(wait, place, MachineEvent::Connect(number));
-        }
-        let link = self.open_link(place);
+        };
+        let link = self.open_link(place, seat);
         let machine = &mut self.machines[place];
         let join = Join {
             inventory: machine.inventory.clone(),
             epoch: machine.disk.epoch,
             committed: machine.disk.spool.committed(),
+            runs: machine.held(),
         };
         if let Some(daemon) = &mut machine.daemon {
             daemon.link = Some(link);
@@ -131,6 +134,20 @@ impl World {
         }
         self.send_up(link, ToController::Join(Box::new(join)));
         self.machine_after(JOIN_MS, place, MachineEvent::Connect(number));
+    }
+
+    /// The controller that it connects to now, if that answers at all.
+    fn dials(&mut self, place: usize) -> Option<usize> {
+        let machine = &mut self.machines[place];
+        let Some(seats) = &self.seats else {
+            return (!machine.cut && self.controller.up).then_some(0);
+        };
+        let daemon = machine.daemon.as_mut()?;
+        daemon.tried = (daemon.tried + 1) % seats.count();
+        let seat = daemon.hint.take().unwrap_or(daemon.tried);
+        let up = seats.all[seat].is_up();
+        let (one, other) = (End::Machine(place), End::Seat(seat));
+        (up && self.can_talk(one, other)).then_some(seat)
     }
 
     pub fn worker_disconnected(&mut self, place: usize, link: u64) {
@@ -152,6 +169,16 @@ impl World {
             return;
         };
         let number = daemon.number;
+        let unanswered = daemon.beats.saturating_sub(daemon.answered) >= UNANSWERED_MAX;
+        if let Some(link) = daemon.link.filter(|_| daemon.joined && unanswered)
+            && self.is_seated()
+        {
+            self.meet("beats that nobody answered");
+            self.break_now(link);
+        }
+        let Some(daemon) = &mut self.machines[place].daemon else {
+            return;
+        };
         if let (Some(link), true, false) = (daemon.link, daemon.joined, daemon.leaving) {
             daemon.beats += 1;
             let beat = Beat {
@@ -198,12 +225,35 @@ impl World {
             ToWorker::Committed(mark) => self.facts_committed(place, &mark),
             ToWorker::BeatAck(ack) => {
                 let machine = &mut self.machines[place];
-                machine.disk.term = machine.disk.term.max(ack.term);
+                if ack.term >= machine.disk.term {
+                    machine.disk.term = ack.term;
+                    if let Some(daemon) = &mut machine.daemon {
+                        daemon.answered = daemon.answered.max(ack.number);
+                    }
+                }
+            }
+            ToWorker::NotPrimary(hint) => {
+                self.close_by_worker(link);
+                self.worker_disconnected(place, link);
+                self.led_elsewhere(place, hint);
             }
             ToWorker::Refused | ToWorker::Closed => {
                 self.close_by_worker(link);
                 self.worker_disconnected(place, link);
             }
+        }
+    }
+
+    /// A standby said where the primary is: that is tried at once.
+    fn led_elsewhere(&mut self, place: usize, hint: Option<usize>) {
+        let Some(daemon) = &mut self.machines[place].daemon else {
+            return;
+        };
+        daemon.hint = hint;
+        let number = daemon.number;
+        if hint.is_some() {
+            let wait = 1 + self.some(20);
+            self.machine_after(wait, place, MachineEvent::Connect(number));
         }
     }
 
@@ -215,6 +265,7 @@ impl World {
             return;
         };
         daemon.joined = true;
+        (daemon.beats, daemon.answered) = (0, 0);
         daemon.cursor = committed;
         daemon.cursor_epoch = epoch;
         self.send_soon(place);
@@ -252,11 +303,12 @@ impl World {
     }
 
     fn ordered(&mut self, place: usize, orders: Orders) {
+        let fenceless = self.is_planted(Planted::NoFence);
         let machine = &mut self.machines[place];
-        if orders.term < machine.disk.term {
+        if orders.term < machine.disk.term && !fenceless {
             return self.meet("orders of a former primary");
         }
-        machine.disk.term = orders.term;
+        machine.disk.term = machine.disk.term.max(orders.term);
         let named: HashSet<RunId> = orders.orders.iter().map(|order| order.run).collect();
         let complete = orders.complete;
         for order in orders.orders {

@@ -7,6 +7,7 @@ mod processes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use xce_host::Remnant;
 use xce_host::facts::Inventory;
 use xce_model::{Bytes, Cause, Exit, Incarnation, MilliCpu, Start};
 use xce_replica::wire::{RunId, RunSpec};
@@ -28,6 +29,8 @@ pub enum MachineEvent {
     Beat(u64),
     /// A link was silent for too long.
     Idle(u64),
+    /// A link's other end died without a word.
+    Broken(u64),
     /// Facts are to be sent.
     Send(u64),
     /// The deadline of a run.
@@ -126,6 +129,12 @@ pub struct Daemon {
     pub resynced: bool,
     pub leaving: bool,
     pub beats: u64,
+    /// The last beat that was answered on this link.
+    pub answered: u64,
+    /// Where the primary is said to be.
+    pub hint: Option<usize>,
+    /// The controller that was tried last.
+    pub tried: usize,
     /// Highest fact that was sent on this link, and in which epoch.
     pub cursor: u64,
     pub cursor_epoch: u64,
@@ -153,6 +162,23 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// What its live runs hold of it.
+    pub fn held(&self) -> Vec<Remnant> {
+        let live = self.daemon.iter().flat_map(|daemon| daemon.live.keys());
+        let specs = live.filter_map(|run| self.disk.runs.get(run));
+        specs
+            .map(|dir| Remnant {
+                job: dir.spec.run.job,
+                run: dir.spec.run.run,
+                ports: dir.spec.ports.iter().map(|(_, port)| *port).collect(),
+                cpus: dir.spec.template.resources.cpus,
+                memory: dir.spec.template.resources.memory,
+                name: dir.spec.name.clone(),
+                quarantined: false,
+            })
+            .collect()
+    }
+
     pub fn new(place: usize, milli_cpus: u64) -> Self {
         let name = format!("h{}", place + 1);
         let byte = u8::try_from(place + 1).expect("few machines");

@@ -28,7 +28,7 @@ fn least(world: &mut World, id: ServiceId, millis: u64, count: impl Fn(&Counts) 
 }
 
 fn stuck_at(world: &World) -> Vec<u64> {
-    world.times(|fact| matches!(fact, Fact::Service(ServiceFact::RolloutStuck { .. })))
+    world.when_committed(|fact| matches!(fact, Fact::Service(ServiceFact::RolloutStuck { .. })))
 }
 
 fn versions(world: &World) -> usize {

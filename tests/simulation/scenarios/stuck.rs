@@ -71,7 +71,7 @@ fn p16_flapping_is_no_progress() {
     world.behaviours_on.insert((1, "v2".to_owned()), never);
     world.update(id, "v2");
     world.run_for(60_000);
-    let progress = world.times(|fact| {
+    let progress = world.when_committed(|fact| {
         matches!(
             fact,
             Fact::Service(xce_service::ServiceFact::RolloutProgressed { .. })
