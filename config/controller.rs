@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use xce_model::limits::check_name;
 use xce_model::{Bytes, Millis};
 
+use crate::compatibility::{ControllerCompatibility, LEVEL_MAX_DOC, PROTOCOL_MAX_DOC};
 use crate::fault::Fault;
 use crate::home::{Home, identity_dir};
 use crate::logging::{self, LogConfig};
@@ -40,6 +41,12 @@ pub struct ControllerConfig {
     pub beat: Millis,
     /// Silence after which a host is lost.
     pub host_grace: Millis,
+    /// How long a host may be away after its worker was stopped.
+    pub away_max: Millis,
+    /// Share of the hosts that may go silent at once, in hundredths.
+    pub mass_loss: u32,
+    /// How long before the grace is over strict single copies are killed.
+    pub kill_budget: Millis,
     /// How long ended jobs are kept.
     pub keep_ended: Millis,
     /// Breaking things on purpose.
@@ -48,6 +55,8 @@ pub struct ControllerConfig {
     pub scheduler: SchedulerConfig,
     /// Snapshots of the ledger.
     pub snapshot: SnapshotConfig,
+    /// Held back while versions differ.
+    pub compatibility: ControllerCompatibility,
     /// Logs.
     pub log: LogConfig,
 }
@@ -165,6 +174,30 @@ impl Settings for ControllerConfig {
             text: "Silence after which a host is lost and its jobs are recovered.",
         },
         OptionDoc {
+            key: "away_max",
+            kind: Kind::Duration,
+            range: "host_grace to 30days",
+            derived: None,
+            text: "How long a host may be away after its worker was stopped cleanly, before it is lost.",
+        },
+        OptionDoc {
+            key: "mass_loss",
+            kind: Kind::Number,
+            range: "1 to 100",
+            derived: None,
+            text: "Percentage of the hosts: when more go silent at once, and at least 3, the controller \
+                   doubts its own network, and declares none lost for another grace.",
+        },
+        OptionDoc {
+            key: "kill_budget",
+            kind: Kind::Duration,
+            range: "100ms to 1day",
+            derived: None,
+            text: "How long before host_grace is over jobs with `single_copy = strict` are killed where the \
+                   controller is out of reach; with three missed beats it must fit into host_grace, else \
+                   such jobs are refused.",
+        },
+        OptionDoc {
             key: "keep_ended",
             kind: Kind::Duration,
             range: "1m to 366days",
@@ -199,6 +232,8 @@ impl Settings for ControllerConfig {
             derived: None,
             text: "A snapshot is taken after so many bytes of the log.",
         },
+        PROTOCOL_MAX_DOC,
+        LEVEL_MAX_DOC,
         LOG_LEVEL_DOC,
         LOG_FORMAT_DOC,
     ];
@@ -213,9 +248,12 @@ impl Settings for ControllerConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
             advertise: String::new(),
             authority_dir: home.authority(),
-            // Source: design section 8.1, beat and grace; section 15, ended jobs.
+            // Source: design section 8.1, silences of hosts; section 15, ended jobs.
             beat: Millis::seconds(2),
             host_grace: Millis::seconds(20),
+            away_max: Millis::seconds(600),
+            mass_loss: 50,
+            kill_budget: Millis::seconds(5),
             keep_ended: DAY,
             chaos: ChaosConfig { enabled: false },
             scheduler: SchedulerConfig { embedded: true },
@@ -224,6 +262,7 @@ impl Settings for ControllerConfig {
                 every_entries: 50_000,
                 every_bytes: Bytes(128 << 20),
             },
+            compatibility: ControllerCompatibility::default(),
             log: LogConfig::default(),
         }
     }
@@ -242,6 +281,10 @@ impl Settings for ControllerConfig {
         check_range(faults, "beat", &self.beat, &Millis(100), &minute);
         let least = Millis(self.beat.0.saturating_mul(BEATS_IN_GRACE));
         check_range(faults, "host_grace", &self.host_grace, &least, &DAY);
+        let month = Millis(DAY.0 * 30);
+        check_range(faults, "away_max", &self.away_max, &self.host_grace, &month);
+        check_range(faults, "mass_loss", &self.mass_loss, &1, &100);
+        check_range(faults, "kill_budget", &self.kill_budget, &Millis(100), &DAY);
         let year = Millis(DAY.0 * 366);
         check_range(faults, "keep_ended", &self.keep_ended, &minute, &year);
         let entries = &self.snapshot.every_entries;

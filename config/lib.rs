@@ -27,6 +27,7 @@ pub mod option;
 pub mod reference;
 
 pub mod client;
+pub mod compatibility;
 pub mod controller;
 pub mod worker;
 

@@ -25,6 +25,7 @@ const JOB: &[&str] = &[
     "stop",
     "run_limit",
     "constraints",
+    "single_copy",
     "array",
     "held",
     "rerunnable",
@@ -111,6 +112,7 @@ fn job(root: &Section<'_>, reading: Reading<'_>) -> JobFile {
         stop: runs.stop,
         run_limit: runs.run_limit,
         constraints: runs.constraints,
+        single_copy: runs.single_copy,
         array: root.field("array").and_then(|field| {
             let text = field.text()?;
             text.parse()

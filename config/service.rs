@@ -48,6 +48,7 @@ pub const FIELDS: &[&str] = &[
     "labels",
     "run_limit",
     "constraints",
+    "single_copy",
 ];
 
 /// What is known besides the text when it is read.
@@ -128,6 +129,7 @@ pub fn partial(root: &Section<'_>, reading: Reading<'_>) -> ServiceFile {
         labels: pairs(root, "labels"),
         run_limit: template::run_limit(root),
         constraints: pairs(root, "constraints"),
+        single_copy: template::single_copy(root),
     }
 }
 

@@ -9,6 +9,7 @@ use xce_model::limits::check_name;
 use xce_model::{Bytes, MilliCpu, Millis};
 
 use crate::client::{check_controllers, default_controllers};
+use crate::compatibility::{PROTOCOL_MAX_DOC, WorkerCompatibility};
 use crate::fault::Fault;
 use crate::home::{Home, identity_dir};
 use crate::logging::{self, LogConfig};
@@ -16,6 +17,8 @@ use crate::option::{
     CONFIG_VERSION, CONFIG_VERSION_DOC, Kind, LOG_FORMAT_DOC, LOG_LEVEL_DOC, OptionDoc, Settings,
     check_range, check_version,
 };
+
+const DAY: Millis = Millis::seconds(86_400);
 
 /// Settings of a worker; each option is described in `reference/worker.toml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +50,12 @@ pub struct WorkerConfig {
     pub beat: Millis,
     /// Directory of the control group below which runs get theirs; found out when absent.
     pub cgroup_parent: Option<PathBuf>,
+    /// How long directories of ended runs are kept for their output.
+    pub keep_ended: Millis,
+    /// Whether facts and exit records are on disk before they are told.
+    pub sync: bool,
+    /// Held back while versions differ.
+    pub compatibility: WorkerCompatibility,
     /// Logs.
     pub log: LogConfig,
 }
@@ -144,6 +153,21 @@ impl Settings for WorkerConfig {
             text: "Control group below which each run gets its own.",
         },
         OptionDoc {
+            key: "keep_ended",
+            kind: Kind::Duration,
+            range: "1s to 366days",
+            derived: None,
+            text: "How long the output of ended runs is kept on this host.",
+        },
+        OptionDoc {
+            key: "sync",
+            kind: Kind::Boolean,
+            range: "true or false",
+            derived: None,
+            text: "Whether what happened to runs is on disk before the controller hears of it: then a \
+                   loss of power loses no exit code.",
+        },
+        OptionDoc {
             key: "ports.first",
             kind: Kind::Number,
             range: "1 to 65535",
@@ -157,6 +181,7 @@ impl Settings for WorkerConfig {
             derived: None,
             text: "Highest port given to services.",
         },
+        PROTOCOL_MAX_DOC,
         LOG_LEVEL_DOC,
         LOG_FORMAT_DOC,
     ];
@@ -185,6 +210,10 @@ impl Settings for WorkerConfig {
             // Source: design section 8.1.
             beat: Millis::seconds(2),
             cgroup_parent: None,
+            // Source: design section 15, as for the records of ended jobs.
+            keep_ended: DAY,
+            sync: false,
+            compatibility: WorkerCompatibility::default(),
             log: LogConfig::default(),
         }
     }
@@ -202,6 +231,8 @@ impl Settings for WorkerConfig {
             &Millis(100),
             &Millis::seconds(60),
         );
+        let (second, year) = (Millis::seconds(1), Millis(DAY.0 * 366));
+        check_range(faults, "keep_ended", &self.keep_ended, &second, &year);
         if let Some(memory) = &self.memory {
             check_range(faults, "memory", memory, &Bytes(16 << 20), &Bytes(1 << 50));
         }

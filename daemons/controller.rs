@@ -7,7 +7,9 @@ use xce_config::ControllerConfig;
 use xce_controller::Settings;
 use xce_controller::peers::{FOUNDER, node_of};
 use xce_host::rules::Patience;
+use xce_ledger::level::{LEVEL_MAX, LEVEL_MIN};
 use xce_link::Identity;
+use xce_link::hello::VersionRange;
 
 use crate::Daemon;
 use crate::lifeline::{self, Ready};
@@ -78,6 +80,16 @@ pub fn settings_of(
     let node = node_of(name).with_context(|| {
         format!("the identity is of `{name}`, which is no name of a controller, such as c1")
     })?;
+    let protocol = VersionRange::up_to(config.compatibility.protocol_max)
+        .map_err(|text| anyhow::anyhow!("compatibility.protocol_max: {text}"))?;
+    let level_max = match config.compatibility.level_max {
+        0 => LEVEL_MAX,
+        level if (LEVEL_MIN..=LEVEL_MAX).contains(&level) => level,
+        other => anyhow::bail!(
+            "compatibility.level_max: feature level {other} is not supported here; this program \
+             supports {LEVEL_MIN} to {LEVEL_MAX}"
+        ),
+    };
     Ok(Settings {
         state_dir: config.state_dir.clone(),
         identity_dir: config.identity_dir.clone(),
@@ -91,11 +103,15 @@ pub fn settings_of(
         patience: Patience {
             beat: config.beat,
             grace: config.host_grace,
-            away_max: xce_host::rules::AWAY_MAX,
+            away_max: config.away_max,
         },
+        mass_loss: config.mass_loss,
+        kill_budget: config.kill_budget,
         keep_ended: config.keep_ended,
         chaos: config.chaos.enabled,
         snapshot_every: config.snapshot.every_entries,
         snapshot_bytes: config.snapshot.every_bytes.0,
+        protocol,
+        level_max,
     })
 }

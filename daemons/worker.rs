@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use xce_config::WorkerConfig;
+use xce_link::hello::VersionRange;
 use xce_worker::Settings;
 
 use crate::Daemon;
@@ -76,7 +77,10 @@ fn settings(config: &WorkerConfig) -> anyhow::Result<Settings> {
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
     let (state_dir, identity_dir) = (config.state_dir.clone(), config.identity_dir.clone());
+    let protocol = VersionRange::up_to(config.compatibility.protocol_max)
+        .map_err(|text| anyhow::anyhow!("compatibility.protocol_max: {text}"))?;
     Ok(Settings {
+        protocol,
         output_bytes_max: Some(OUTPUT_BYTES_MAX),
         cgroup_parent: cgroup_parent(config),
         cpus: config.cpus,
@@ -85,6 +89,8 @@ fn settings(config: &WorkerConfig) -> anyhow::Result<Settings> {
         address: config.address.to_string(),
         ports: (config.ports.first, config.ports.last),
         beat: config.beat,
+        keep_ended: config.keep_ended,
+        sync: config.sync,
         ..Settings::new(&config.name, state_dir, controllers, identity_dir, shim)
     })
 }

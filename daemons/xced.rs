@@ -3,10 +3,12 @@
 mod check;
 mod controller;
 mod dev;
+mod force_new;
 mod join;
 mod lifeline;
 mod prepare;
 mod replay;
+mod restore;
 mod worker;
 
 use std::path::PathBuf;
@@ -33,6 +35,10 @@ enum Role {
     Init(join::Found),
     /// Take part in a cluster by a token of `xcecli cluster invite`.
     Join(join::Join),
+    /// Begin a cluster anew, with one controller, from a file of `xcecli cluster backup`.
+    Restore(restore::Arguments),
+    /// Begin anew with what one controller has, after the others are lost for good.
+    ForceNew(force_new::Arguments),
     /// A controller.
     Controller(Daemon),
     /// The worker of one host.
@@ -96,6 +102,8 @@ fn main() -> ExitCode {
         Role::Dev(arguments) => dev::run(arguments),
         Role::Init(arguments) => join::init(&arguments),
         Role::Join(arguments) => join::join(&arguments),
+        Role::Restore(arguments) => restore::run(&arguments),
+        Role::ForceNew(arguments) => force_new::run(&arguments),
         Role::Controller(arguments) => controller::run(&arguments),
         Role::Worker(arguments) => worker::run(&arguments),
         Role::Check(arguments) => check::run(&arguments),

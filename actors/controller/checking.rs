@@ -1,9 +1,12 @@
 //! Checks of what clients submit, beside what the configuration checks: a client may be anything.
 
+use xce_host::rules::lease;
 use xce_link::Principal;
 use xce_model::limits::{COMMAND_BYTES_MAX, ENVIRONMENT_BYTES_MAX, PORTS_MAX, check_name};
-use xce_model::spec::{ArraySpec, Template};
+use xce_model::spec::{ArraySpec, SingleCopy, Template};
 use xce_model::{Refusal, RefusalKind};
+
+use crate::settings::Settings;
 
 fn bad(code: &str, text: String) -> Refusal {
     Refusal::new(RefusalKind::Usage, code, text)
@@ -52,6 +55,17 @@ pub fn template(caller: &Principal, template: &Template) -> Result<(), Refusal> 
         ));
     }
     ports(template)
+}
+
+/// Checks that a strict single copy can be promised with these settings.
+///
+/// # Errors
+/// `single_copy_impossible` with what does not fit.
+pub fn single_copy(settings: &Settings, template: &Template) -> Result<(), Refusal> {
+    match template.single_copy {
+        SingleCopy::None => Ok(()),
+        SingleCopy::Strict => lease::check(settings.patience, settings.kill_budget),
+    }
 }
 
 fn ports(template: &Template) -> Result<(), Refusal> {

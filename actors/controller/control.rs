@@ -16,6 +16,8 @@ use xce_wal::{PersistError, Receipt, Wal};
 
 use crate::connections::Connections;
 use crate::endpoints::Readers;
+use crate::members_known::Known;
+use crate::losing::Doubts;
 use crate::refusals::Refusals;
 use crate::scheduler;
 use crate::sessions::Sessions;
@@ -33,6 +35,9 @@ pub struct Control {
     pub reader: Reader,
     /// Cluster time at a moment of this machine's clock.
     pub anchor: Anchor,
+    /// The term of this reign. What is sent to workers carries it, not the term that the log has
+    /// heard of meanwhile: then the reign is over, and what it still says is old.
+    pub term: u64,
     /// Position of the last published change.
     pub published: watch::Receiver<Lsn>,
     /// Services.
@@ -45,12 +50,18 @@ pub struct Control {
     pub session_family: Shards,
     /// Live connections of workers.
     pub connections: Connections,
+    /// The doubt in the own network, when most hosts are silent.
+    pub doubts: Doubts,
     /// Sessions that are known.
     pub sessions: Sessions,
     /// Actors of the endpoints that somebody reads.
     pub endpoints: Shards,
     /// Who reads endpoints.
     pub readers: Readers,
+    /// What the other controllers said of themselves.
+    pub known: Known,
+    /// When this certificate ends, in seconds of Unix time.
+    pub certificate_ends_s: i64,
     /// The journal of refusals.
     pub refusals: Arc<Refusals>,
     /// Where the scheduler is told to look.
@@ -124,22 +135,44 @@ impl Control {
     /// # Errors
     /// See [`CommitError`].
     pub async fn commit(&self, group: &Group) -> Result<Committed, CommitError> {
-        let receipt = self
-            .wal
-            .persist(group.encode())
-            .await
-            .map_err(persist_error)?;
+        self.commit_at(group, self.view().level()).await
+    }
+
+    /// The same in the form of a feature level.
+    ///
+    /// # Errors
+    /// See [`CommitError`].
+    pub async fn commit_at(&self, group: &Group, level: u16) -> Result<Committed, CommitError> {
+        let bytes = group.encode_at(level).map_err(|error| {
+            CommitError::Refused(Refusal::refused("feature_level", error.to_string()))
+        })?;
+        let receipt = self.wal.persist(bytes).await.map_err(persist_error)?;
         match receipt.outcome() {
             Outcome::Applied(answer) | Outcome::Repeated(answer) => Ok(Committed {
                 answer: answer.clone(),
                 receipt,
             }),
             Outcome::Refused(unmet) => Err(CommitError::Stale(unmet.text.clone())),
-            Outcome::Expired => Err(CommitError::Refused(Refusal::refused(
-                "operation_expired",
-                "the operation is older than what is remembered of its kind; it was not carried out",
-            ))),
+            Outcome::Expired => Err(CommitError::Refused(self.expired(group.operation))),
         }
+    }
+
+    /// What is said of an operation that is older than what is remembered.
+    fn expired(&self, operation: Option<Operation>) -> Refusal {
+        let made_at = operation.map_or(0, |operation| operation.made_at);
+        let view = self.view();
+        let text = match view.epochs().last().filter(|epoch| made_at < epoch.at) {
+            Some(epoch) => format!(
+                "the operation was made at position {made_at}, before the cluster began anew at {} \
+                 (epoch {}): what became of it is lost; it was not carried out now. Look, and ask \
+                 anew",
+                epoch.at, epoch.number
+            ),
+            None => "the operation is older than what is remembered of its kind; it was not \
+                     carried out"
+                .to_owned(),
+        };
+        Refusal::refused("operation_expired", text)
     }
 
     /// Persists what was decided on an event on behalf of XCE itself, at the times of the decision.

@@ -1,12 +1,13 @@
 //! A host's actor: the worker's connection, its beats and its facts, and what it is ordered.
 
 mod command;
+mod draining;
 mod reach;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use xce_deciding::{Decided, Times, host as deciding};
+use xce_deciding::{Decided, Times, fence, host as deciding};
 use xce_failpoint::Point;
 use xce_host::rules::next_judgement;
 use xce_host::wire::{Beat, BeatAck};
@@ -61,6 +62,8 @@ pub enum Message {
     Read(Box<(ReadOutput, Reply<Result<Output, Refusal>>)>),
     /// A command of an operator.
     Command(Box<Asked>),
+    /// The deadline of its drain may have passed.
+    DrainDue(Trigger),
 }
 
 /// What one incarnation knows.
@@ -69,7 +72,8 @@ pub struct State {
     /// When the worker was last heard, in milliseconds of the monotonic clock.
     pub(crate) heard_ms: u64,
     pub(crate) timer: Timer<Message>,
-    pub(crate) guarded: bool,
+    /// For the deadline of its drain.
+    drain: Timer<Message>,
     questions: BTreeMap<u64, Reply<Result<Output, Refusal>>>,
     next_question: u64,
     beats: u64,
@@ -103,7 +107,7 @@ impl Entity for Host {
             connection: None,
             heard_ms: self.control.monotonic_ms(),
             timer: Timer::new(context.address().clone(), Arc::clone(context.clock())),
-            guarded: false,
+            drain: Timer::new(context.address().clone(), Arc::clone(context.clock())),
             questions: BTreeMap::new(),
             next_question: 0,
             beats: 0,
@@ -111,6 +115,7 @@ impl Entity for Host {
             stale: 0,
         };
         self.judge_later(&mut state);
+        self.drain_later(&mut state);
         if let Some(connection) = self.control.connections.get(&self.name) {
             joining::join(self, connection, &mut state).await?;
         }
@@ -156,7 +161,15 @@ impl Entity for Host {
                 self.read(read, reply, state);
                 Ok(())
             }
-            Message::Command(asked) => self.command(*asked).await,
+            Message::Command(asked) => {
+                self.command(*asked, state).await?;
+                self.drain_later(state);
+                Ok(())
+            }
+            Message::DrainDue(trigger) if state.drain.accept(trigger) => {
+                self.drain_due(state).await
+            }
+            Message::DrainDue(_) => Ok(()),
         }
     }
 
@@ -197,7 +210,6 @@ impl State {
 impl Host {
     async fn beat(&self, beat: Beat, state: &mut State) -> Result<(), Crash> {
         state.heard_ms = self.control.monotonic_ms();
-        state.guarded = false;
         state.beats += 1;
         let view = self.control.view();
         let Some(host) = view.host(&self.name) else {
@@ -222,15 +234,15 @@ impl Host {
             let on = (view.lsn(), GroupEvent::HostBeat { host, disk_full });
             self.commit_decided("recovered", on, times, decided).await?;
         }
-        let status = self.control.wal.status();
         if !self.control.holds_lease() {
             // Another controller may be the primary by now: what it holds this host for counts.
             return Ok(());
         }
         let ack = BeatAck {
             number: beat.number,
-            term: status.term,
+            term: self.control.term,
             lsn: view.lsn(),
+            lease: self.control.settings.lease().unwrap_or(Millis(0)),
         };
         self.tell(state, &ToWorker::BeatAck(ack));
         self.judge_later(state);
@@ -259,8 +271,12 @@ impl Host {
 
     async fn judge(&self, state: &mut State) -> Result<(), Crash> {
         let silent = Millis(self.control.monotonic_ms().saturating_sub(state.heard_ms));
-        losing::judge(self, silent, state).await?;
-        self.judge_later(state);
+        match losing::judge(self, silent).await? {
+            Some(until) => state
+                .timer
+                .arm(self.control.monotonic_of(until), Message::Due),
+            None => self.judge_later(state),
+        }
         Ok(())
     }
 
@@ -270,7 +286,12 @@ impl Host {
         let view = self.control.view();
         let wait = view
             .host(&self.name)
-            .and_then(|host| next_judgement(host, silent, self.control.settings.patience));
+            .and_then(|host| {
+                let patience = self.control.settings.patience;
+                let strict = fence::time_left_while_away(&view, host, silent, patience);
+                let wait = next_judgement(host, silent, patience, self.control.now());
+                wait.into_iter().chain(strict).min()
+            });
         match wait {
             Some(wait) => state
                 .timer
@@ -295,7 +316,7 @@ impl Host {
             return;
         }
         xce_failpoint::hit(Point::ControllerOrdersBefore);
-        let term = self.control.wal.status().term;
+        let term = self.control.term;
         self.tell(
             state,
             &ToWorker::Orders(Orders {

@@ -174,7 +174,11 @@ impl Job {
         let want = match command {
             Command::Suspend => Want::Suspend,
             Command::Resume => Want::Resume,
-            Command::Kill(_) | Command::Hold | Command::Release | Command::Requeue => {
+            Command::Kill(_)
+            | Command::Hold
+            | Command::Release
+            | Command::Requeue
+            | Command::ConfirmDead => {
                 return Ok(format!("job {}: nothing to do", self.id));
             }
         };
@@ -202,6 +206,7 @@ const fn past(command: Command) -> &'static str {
         Command::Requeue => "will run again",
         Command::Suspend => "is being suspended",
         Command::Resume => "goes on",
+        Command::ConfirmDead => "counts as dead",
     }
 }
 

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use xce_deciding::host as deciding;
-pub use xce_deciding::host::{LostJobs, lose_jobs};
 use xce_failpoint::Point;
 use xce_ledger::{GroupEvent, Joining};
 use xce_link::CloseCode;
@@ -78,6 +77,7 @@ pub async fn join(
     );
     let wanted = jobs_on(&view, &host.name)
         .flat_map(|job| orders::all(&view, job, true))
+        .chain(orders::left_alone(record))
         .collect();
     host.send(state, true, wanted, view.lsn());
     host.judge_later(state);
@@ -108,20 +108,22 @@ async fn decide_and_commit(
         .as_ref()
         .filter(|_| state.is_connected())
         .map(|connection| connection.join.inventory.incarnation);
-    let joining = Joining {
-        inventory: inventory.clone(),
-        connected,
-    };
     let mut stale = String::new();
     let mut tries = 0;
     while tries < DECISIONS_MAX {
         let (view, times) = (host.control.view(), host.control.times());
+        let joining = Joining {
+            inventory: inventory.clone(),
+            connected,
+            runs: deciding::uncounted(&view, &host.name, &connection.join.runs),
+            spool: (connection.join.epoch, connection.join.committed),
+        };
         let step = deciding::join(&view, &joining, times).map_err(CommitError::Refused)?;
         let Some(step) = step else {
             return Ok(());
         };
         let cause = if step.more { "host lost" } else { "join" };
-        let event = GroupEvent::HostJoined(Box::new(joining.clone()));
+        let event = GroupEvent::HostJoined(Box::new(joining));
         let on = (view.lsn(), event);
         let committed = host
             .control

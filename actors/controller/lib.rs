@@ -30,6 +30,8 @@ pub mod joining;
 mod journal;
 mod log;
 mod losing;
+mod members_known;
+mod opening;
 pub mod orders;
 mod peer_doors;
 pub mod peers;
@@ -49,5 +51,5 @@ mod views;
 mod watch;
 
 pub use settings::Settings;
-pub use start::{Controller, StartError, initialise, start};
+pub use start::{Controller, StartError, initialise, offline, start};
 pub use xce_deciding::reading;

@@ -1,5 +1,6 @@
 //! What a worker is ordered, derived from the committed state of a job.
 
+use xce_host::HostRecord;
 use xce_ledger::View;
 use xce_model::{Cause, JobState};
 use xce_replica::JobRecord;
@@ -8,6 +9,17 @@ use xce_replica::wire::{Order, ReplicaOf, RunId, RunSpec, Want};
 /// All that is wanted of the job's current run, in order.
 pub fn all(view: &View, job: &JobRecord, complete: bool) -> impl Iterator<Item = Order> + use<> {
     order(view, job, complete).into_iter().chain(permit(job))
+}
+
+/// Runs in quarantine are named, so that they are not stale, and left as they are.
+pub fn left_alone(host: &HostRecord) -> impl Iterator<Item = Order> {
+    host.quarantined().map(|one| Order {
+        run: RunId {
+            job: one.job,
+            run: one.run,
+        },
+        want: Want::Leave,
+    })
 }
 
 /// The permission to restart in place that its worker has not acted upon yet.

@@ -6,7 +6,9 @@ use xce_link::{
     CloseCode, Connected, HelloAnswer, HelloCode, HelloRefusal, Message as _, Peer, Welcome,
 };
 use xce_model::SessionId;
-use xce_session::peer_wire::{PeerCall, PeerReply};
+use xce_session::peer_wire::{PeerAbout, PeerAsk, PeerCall, PeerReply};
+
+use xce_ledger::Epoch;
 
 use crate::peers::node_of;
 use crate::reign::House;
@@ -23,6 +25,18 @@ pub fn admit(house: &House, peer: &Peer) -> Result<(), HelloRefusal> {
             "`{name}` is not the name of a controller, such as c2"
         ));
     };
+    let view = house.reader.view();
+    let ended = |epoch: &&Epoch| epoch.has_ended_controller(node);
+    if let Some(epoch) = view.epochs().iter().rev().find(ended) {
+        let text = format!(
+            "controller {name} belongs to the time before epoch {}, in which this cluster began anew \
+             ({}): its state can never be used again. Move it aside, and join with a new token of \
+             `xcecli cluster add`",
+            epoch.number,
+            epoch.anew.word()
+        );
+        return Err(HelloRefusal::new(HelloCode::Fenced, text));
+    }
     let members = house.wal.members();
     let known = members.iter().any(|state| state.member.node == node);
     // One that knows nobody yet waits for whoever takes it in.
@@ -46,12 +60,19 @@ pub async fn serve(house: &Arc<House>, connected: Connected, request: u64, versi
         term: house.wal.status().term,
         lsn: house.reader.lsn(),
         resumed: false,
+        spread_ms: 0,
     };
     if peer.reply(request, &HelloAnswer::Welcome(welcome)).is_err() {
         return;
     }
     while let Ok(frame) = inbox.receive().await {
         let number = frame.route().request;
+        if frame.kind() == PeerAsk::KIND {
+            if peer.reply(number, &about(house)).is_err() {
+                return;
+            }
+            continue;
+        }
         let call: PeerCall = match frame.decode() {
             Ok(call) => call,
             Err(error) => {
@@ -64,5 +85,15 @@ pub async fn serve(house: &Arc<House>, connected: Connected, request: u64, versi
         if peer.reply(number, &PeerReply { bytes }).is_err() {
             return;
         }
+    }
+}
+
+/// What this controller is.
+fn about(house: &House) -> PeerAbout {
+    PeerAbout {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        level: house.settings.level_max,
+        certificate_ends_s: house.certificate_ends_s,
+        epoch: house.reader.view().epoch(),
     }
 }

@@ -10,7 +10,7 @@ use xce_host::HostFact;
 use xce_ledger::{Fact, Group, GroupEvent, Precondition, View};
 use xce_model::{ClusterTime, JobId, Lsn};
 use xce_replica::rules::{Verdict, decide_report};
-use xce_replica::wire::{Reports, ReportsCommitted};
+use xce_replica::wire::{Happened, Report, Reports, ReportsCommitted};
 use xce_replica::{JobFact, JobRecord};
 use xce_runtime::Crash;
 use xce_session::worker_wire::ToWorker;
@@ -178,6 +178,7 @@ pub fn decide(
         let verdict = decide_report(job.as_ref(), host, report, now);
         let Verdict::Facts(decided) = verdict else {
             stale += 1;
+            facts.extend(confirmed(record, report).map(Fact::from));
             continue;
         };
         apply(job.as_mut(), &decided, now, view.lsn());
@@ -201,6 +202,7 @@ pub fn decide(
         matches!(
             fact,
             Fact::Job(JobFact::Ended { .. } | JobFact::Requeued { .. })
+                | Fact::Host(HostFact::RunGone { .. })
         )
     });
     Some(Decided {
@@ -208,6 +210,30 @@ pub fn decide(
         conditions,
         facts,
         stale,
+    })
+}
+
+/// The end of a run that was not counted any more frees what it held.
+fn confirmed(host: &xce_host::HostRecord, report: &Report) -> Option<HostFact> {
+    let (job, run) = (report.run.job, report.run.run);
+    let ended = match &report.what {
+        Happened::Ended { .. } | Happened::LaunchFailed { .. } => true,
+        Happened::Started { .. }
+        | Happened::Ready
+        | Happened::NotReady { .. }
+        | Happened::Restarting { .. }
+        | Happened::Suspended
+        | Happened::Resumed
+        | Happened::ProbeUnrunnable { .. }
+        | Happened::RestartWanted { .. }
+        | Happened::RestartUnwanted
+        | Happened::StopHangs { .. } => false,
+    };
+    let known = host.remnant(job, run).filter(|_| ended)?;
+    Some(HostFact::RunGone {
+        host: host.inventory.name.clone(),
+        job: known.job,
+        run: known.run,
     })
 }
 

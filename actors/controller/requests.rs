@@ -4,6 +4,7 @@
 //! changes, under the caller's operation id.
 
 mod actors;
+mod alarms;
 mod cluster;
 mod hosts;
 mod jobs;
@@ -82,9 +83,16 @@ pub async fn answer(control: &Arc<Control>, principal: &Principal, request: Requ
         Ask::Policy(ask) => profiles::answer(&caller, ask).await,
     };
     let read = request.operation.is_none();
-    if read && !control.holds_lease() {
-        // Another controller may have committed more by now.
-        return Reply::Refused(not_primary());
+    if !control.holds_lease() {
+        // Another controller may have committed more by now: what follows from the state here, also
+        // that something is refused or nothing is to do, is nobody's to say. What was carried out
+        // is remembered.
+        let refusal = if read {
+            not_primary()
+        } else {
+            outcome_unknown()
+        };
+        return Reply::Refused(refusal);
     }
     if let (Err(refusal), Some(change)) = (&answered, change) {
         refusals::keep(control, &principal.name, change, refusal);

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use xce_host::rules::Patience;
+use xce_host::rules::{Patience, lease};
+use xce_link::hello::VersionRange;
 use xce_model::{ClusterId, Millis};
 
 /// Settings of a controller; the daemon fills them from its configuration.
@@ -29,6 +30,11 @@ pub struct Settings {
     pub advertise: String,
     /// How the silence of hosts is judged.
     pub patience: Patience,
+    /// Share of the hosts that may go silent within one grace before the controller doubts its own
+    /// network, in hundredths. Default 50.
+    pub mass_loss: u32,
+    /// How long before the grace is over strict single copies are killed. Default 5 s.
+    pub kill_budget: Millis,
     /// How long ended jobs answer by id. Default 24 h.
     pub keep_ended: Millis,
     /// Whether actors may be killed on request.
@@ -37,4 +43,16 @@ pub struct Settings {
     pub snapshot_every: u64,
     /// Bytes of the log after which a snapshot is written.
     pub snapshot_bytes: u64,
+    /// Protocol versions that are spoken.
+    pub protocol: VersionRange,
+    /// Highest feature level that this controller agrees to.
+    pub level_max: u16,
+}
+
+impl Settings {
+    /// How long strict single copies may run from the sending of an acknowledged beat; none where they
+    /// cannot be promised.
+    pub fn lease(&self) -> Option<Millis> {
+        lease::lease(self.patience, self.kill_budget)
+    }
 }

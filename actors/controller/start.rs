@@ -50,6 +50,17 @@ pub enum StartError {
     /// Thread of the journal of refusals.
     #[error("cannot start a thread")]
     Refusals(#[source] std::io::Error),
+    /// The cluster is ahead of this program.
+    #[error(
+        "the cluster is at feature level {level}, and this controller supports up to {supported}: use \
+         a newer program, or raise `compatibility.level_max`"
+    )]
+    Level {
+        /// Level of the cluster.
+        level: u16,
+        /// Highest level supported here.
+        supported: u16,
+    },
     /// Randomness of the system.
     #[error("the system gives no randomness: {0}")]
     Entropy(String),
@@ -78,11 +89,19 @@ pub async fn start(
         .trim()
         .to_owned();
     let identity = Identity::load(&settings.identity_dir)?;
+    let peers = Arc::new(LinkPeers::new(identity.clone(), settings.protocol));
+    let certificate_ends_s = identity.expires_unix_s();
     let (touched, published) = Touched::new();
     let told = Arc::clone(&touched);
     let ledger = Ledger::new(Box::new(move |view, keys| told.add(view, keys)));
     let reader = ledger.reader();
-    let wal = xce_wal::open(wal_config(&settings, &identity), ledger, on_fatal).await?;
+    let config = wal_config(&settings, Arc::clone(&peers));
+    let wal = xce_wal::open(config, ledger, on_fatal).await?;
+    if reader.view().level() > settings.level_max {
+        let (level, supported) = (reader.view().level(), settings.level_max);
+        wal.close().await;
+        return Err(StartError::Level { level, supported });
+    }
     let keys = EndpointKeys::load_or_create(&settings.state_dir)?;
     let ring = ring(&settings)?;
     let refusals = Refusals::start(&settings.state_dir).map_err(StartError::Refusals)?;
@@ -94,6 +113,8 @@ pub async fn start(
         touched,
         boot_id,
         refusals: Arc::new(refusals),
+        peers,
+        certificate_ends_s,
         reign: watch::channel(None).0,
     });
     let (closing, closed) = watch::channel(false);
@@ -132,7 +153,8 @@ pub async fn initialise(settings: &Settings) -> Result<(), StartError> {
     let identity = Identity::load(&settings.identity_dir)?;
     let ledger = Ledger::new(Box::new(|_, _| {}));
     let fatal = |text: String| tracing::error!(text, "state directory");
-    let wal = xce_wal::open(wal_config(settings, &identity), ledger, fatal).await?;
+    let peers = Arc::new(LinkPeers::new(identity, settings.protocol));
+    let wal = xce_wal::open(wal_config(settings, peers), ledger, fatal).await?;
     wal.close().await;
     Ok(())
 }
@@ -169,12 +191,24 @@ fn ring(settings: &Settings) -> Result<KeyRing, StartError> {
     Ok(KeyRing::load_or_create(&path, settings.cluster, entropy)?)
 }
 
-fn wal_config(settings: &Settings, identity: &Identity) -> WalConfig {
+/// What a controller would open its log with, for whoever works on its state while it is down.
+pub fn offline(settings: &Settings) -> WalConfig {
+    WalConfig {
+        address: settings.advertise.clone(),
+        ..WalConfig::new(
+            settings.state_dir.clone(),
+            settings.cluster.0,
+            settings.node,
+        )
+    }
+}
+
+fn wal_config(settings: &Settings, peers: Arc<LinkPeers>) -> WalConfig {
     WalConfig {
         create: settings.create,
         join: settings.join,
         address: settings.advertise.clone(),
-        peers: Arc::new(LinkPeers::new(identity.clone())),
+        peers,
         snapshot_every_entries: settings.snapshot_every,
         snapshot_every_bytes: settings.snapshot_bytes,
         ..WalConfig::new(
@@ -198,8 +232,11 @@ impl Controller {
 
     /// Waits until it has ended by itself; the text says why.
     pub async fn ended(&mut self) -> String {
-        let ended = (&mut self.rule).await;
-        ended.unwrap_or_else(|error| error.to_string())
+        tokio::select! {
+            biased;
+            why = self.house.peers.fenced() => why,
+            ended = &mut self.rule => ended.unwrap_or_else(|error| error.to_string()),
+        }
     }
 
     /// Stops in order: the leadership, the door, the actors, the log.

@@ -1,5 +1,7 @@
 //! What users see, put together from the ledger's view.
 
+mod draining;
+
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::iter::Peekable;
@@ -8,13 +10,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use xce_deciding::schedule::queues;
 use xce_host::HostRecord;
-use xce_host::view::{HostView, InUse};
+use xce_host::view::{HostView, InUse, Surroundings as Seen};
 use xce_ledger::{ArrayRecord, View};
 use xce_model::{ClusterTime, JobId, JobState, ServiceId, WallTime};
 use xce_placement::{Explainer, Reason};
 use xce_replica::JobRecord;
 use xce_replica::view::{ArrayView, JobView, Surroundings};
-use xce_service::rules::{Census, Situation, Turns, waits_for_turn};
+use xce_service::rules::{Census, Draining, Situation, Turns, waits_for_turn};
 use xce_service::view::ServiceView;
 
 use crate::job::reachable;
@@ -131,6 +133,7 @@ impl<'a> Seer<'a> {
         let around = Surroundings {
             waiting: self.waiting(job),
             reachable: reachable(self.view, job),
+            lost: self.view.is_lost(job),
             service: service.map(|service| service.name.clone()),
             turn: self.turn(job),
         };
@@ -210,6 +213,14 @@ impl<'a> Seer<'a> {
         explained.unwrap_or_default()
     }
 
+    /// Why replicas of a service do not leave a host that is drained yet.
+    fn explain_drain(&self, id: ServiceId, host: &str) -> Option<String> {
+        let waits = |job| self.why(job).map(|reason| reason.text);
+        self.with_situation(id, |situation| {
+            xce_service::explain::explain_drain(situation, host, &waits)
+        })?
+    }
+
     fn with_situation<T>(
         &self,
         id: ServiceId,
@@ -217,11 +228,13 @@ impl<'a> Seer<'a> {
     ) -> Option<T> {
         let service = self.view.service(id)?;
         let life = |host: &str| self.view.host(host).map(|host| host.life);
+        let draining = |host: &str| self.view.host(host).and_then(|host| Draining::of(host));
         let (now, wall) = self.times;
         Some(seen(&Situation {
             service,
             replicas: self.view.replicas_of(id),
             life: &life,
+            draining: &draining,
             now,
             wall,
         }))
@@ -287,7 +300,12 @@ pub fn folded_element(array: &ArrayRecord, id: JobId) -> Option<JobRecord> {
 }
 
 /// What users see of a host.
-pub fn host_view(view: &View, host: &HostRecord) -> HostView {
+pub fn host_view(
+    view: &View,
+    host: &HostRecord,
+    (now, wall): Times,
+    doubt: Option<&str>,
+) -> HostView {
     let used = view
         .usage(&host.inventory.name)
         .map_or_else(InUse::default, |usage| InUse {
@@ -295,5 +313,13 @@ pub fn host_view(view: &View, host: &HostRecord) -> HostView {
             memory: usage.memory,
             jobs: u32::try_from(usage.jobs.len()).unwrap_or(u32::MAX),
         });
-    xce_host::view::view(host, used)
+    let ago = i64::try_from(now.since(host.since).0).unwrap_or(i64::MAX);
+    let since = time(WallTime(wall.0.saturating_sub(ago)));
+    let around = Seen {
+        used,
+        since,
+        doubt: doubt.map(str::to_owned),
+        drain: draining::drain_view(view, host, (now, wall)),
+    };
+    xce_host::view::view(host, around)
 }

@@ -117,7 +117,8 @@ fn collect(
     }
     if filter.hosts {
         for host in keys.hosts.iter().filter_map(|name| view.host(name)) {
-            parts.row().hosts.push(views::host_view(view, host));
+            let row = views::host_view(view, host, times, None);
+            parts.row().hosts.push(row);
         }
     }
     if filter.jobs {

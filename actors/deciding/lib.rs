@@ -16,8 +16,11 @@
 
 pub mod blame;
 mod cleaning;
+pub mod draining;
+pub mod fence;
 pub mod host;
 mod job;
+mod losing;
 pub mod reading;
 pub mod schedule;
 mod service;

@@ -54,6 +54,8 @@ pub fn condition_of(view: &View, fact: &JobFact) -> Option<Precondition> {
         | JobFact::StopHangs { job, .. }
         | JobFact::Resumed { job, .. }
         | JobFact::Drained { job, .. }
+        | JobFact::MoveBegan { job, .. }
+        | JobFact::MoveEnded { job, .. }
         | JobFact::CleanedUp { job } => *job,
     };
     let lsn = view.job(job)?.changed;

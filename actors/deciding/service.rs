@@ -1,12 +1,16 @@
 //! A service decides, and its decision is cut to what one group takes.
 
+use std::collections::BTreeSet;
+
+use xce_host::HostLife;
 use xce_ledger::{Fact, GroupEvent, Precondition, View};
 use xce_model::decision::Pending;
-use xce_model::{Refusal, ServiceId};
+use xce_model::{Cause, Refusal, ServiceId};
 use xce_placement::no_room;
+use xce_replica::JobFact;
 pub use xce_service::rules::Author;
 use xce_service::rules::{
-    Answer, Change, Effect, Event, Situation, cannot_move, decide, room_needed,
+    Answer, Change, Draining, Effect, Event, Situation, cannot_move, decide, room_needed,
 };
 
 use crate::reading::condition_of;
@@ -35,11 +39,13 @@ pub fn service(
         .service(id)
         .ok_or_else(|| Refusal::not_found("service", id))?;
     let life = |host: &str| view.host(host).map(|host| host.life);
+    let draining = |host: &str| view.host(host).and_then(|host| Draining::of(host));
     let (now, wall) = times;
     let situation = Situation {
         service,
         replicas: view.replicas_of(id),
         life: &life,
+        draining: &draining,
         now,
         wall,
     };
@@ -102,5 +108,54 @@ fn conditions(view: &View, id: ServiceId, changes: &[Change]) -> Vec<Preconditio
         Change::Service(_) => None,
         Change::Job(fact) => condition_of(view, fact),
     }));
+    // A lost replica is ended, or its index is used again, because its host is lost: one that is back
+    // keeps it.
+    let hosts: BTreeSet<&str> = changes
+        .iter()
+        .filter_map(|change| lost_with(view, change))
+        .chain(replaced_on(view, id, changes))
+        .collect();
+    conditions.extend(hosts.into_iter().map(|host| Precondition::HostGone {
+        host: host.to_owned(),
+    }));
     conditions
+}
+
+/// The lost hosts whose replicas are replaced by others with their indices.
+fn replaced_on<'a>(
+    view: &'a View,
+    id: ServiceId,
+    changes: &'a [Change],
+) -> impl Iterator<Item = &'a str> {
+    let used: BTreeSet<u32> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Job(JobFact::ReplicasSubmitted { indices, .. }) => Some(indices),
+            Change::Job(_) | Change::Service(_) => None,
+        })
+        .flatten()
+        .copied()
+        .collect();
+    // Only a loss leaves an index to others while its replica holds a host.
+    let replicas = (!used.is_empty()).then(|| view.live_replicas(id));
+    let lost = |host: &&str| {
+        let host = view.host(host);
+        host.is_some_and(|host| host.life == HostLife::Lost)
+    };
+    replicas
+        .into_iter()
+        .flatten()
+        .filter(move |job| job.service.is_some_and(|of| used.contains(&of.index)))
+        .filter_map(|job| job.host.as_deref())
+        .filter(lost)
+}
+
+/// The host that a replica is ended for.
+fn lost_with<'a>(view: &'a View, change: &Change) -> Option<&'a str> {
+    let Change::Job(JobFact::Ended { job, exit, .. }) = change else {
+        return None;
+    };
+    let job = view.job(*job)?;
+    let lost = exit.cause == Cause::HostLost && job.state.holds_host();
+    job.host.as_deref().filter(|_| lost)
 }

@@ -1,3 +1,4 @@
 //! Scenarios of services, placement and hosts together, on a ledger in memory.
 
 mod blame;
+mod losing;

@@ -1,6 +1,6 @@
 //! What is remembered of a host.
 
-use xce_model::{Bytes, ClusterTime, Incarnation, MilliCpu, ServiceId};
+use xce_model::{Bytes, ClusterTime, Incarnation, JobId, MilliCpu, Millis, Run, ServiceId};
 
 /// What a worker says of its machine when it joins.
 #[derive(
@@ -37,6 +37,38 @@ pub struct Inventory {
     pub not_enforced: Vec<String>,
 }
 
+/// A run that is not counted any more, and that may still live on its host: it was given up with the
+/// host, or its worker reported it on joining. It holds its ports there, and what it asks for, until
+/// its end is confirmed.
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub struct Remnant {
+    /// The job.
+    pub job: JobId,
+    /// The run.
+    pub run: Run,
+    /// Ports that it may listen on.
+    pub ports: Vec<u16>,
+    /// Processors that it may use.
+    pub cpus: MilliCpu,
+    /// Memory that it may use.
+    pub memory: Bytes,
+    /// Name of the job; empty where its host was not asked.
+    pub name: String,
+    /// Whether the ledger never knew its job, since that belongs to a time that is lost: it is left
+    /// alone until an operator decides.
+    pub quarantined: bool,
+}
+
 /// A committed change of a host.
 #[derive(
     Debug,
@@ -54,6 +86,11 @@ pub enum HostFact {
     Joined {
         /// What it offers.
         inventory: Inventory,
+        /// Runs that it has and that are not counted any more, beside the known ones: they are to be
+        /// stopped.
+        stale: Vec<Remnant>,
+        /// Known runs of that kind that it does not have, so that they have ended.
+        gone: Vec<(JobId, Run)>,
     },
     /// It missed beats.
     Suspected {
@@ -136,14 +173,62 @@ pub enum HostFact {
         /// No job is let onto it before this time.
         not_before: ClusterTime,
     },
+    /// What runs on it is to leave it, and nothing new comes; replaces an earlier drain.
+    DrainBegan {
+        /// Name of the host.
+        host: String,
+        /// How long batch jobs may run on, and replicas may wait for their replacement; as long as
+        /// it takes when absent.
+        patience: Option<Millis>,
+        /// Why, in a sentence.
+        reason: String,
+        /// Who wants it.
+        by: String,
+    },
+    /// A run in quarantine is to be stopped.
+    QuarantineEnded {
+        /// Name of the host.
+        host: String,
+        /// The job.
+        job: JobId,
+        /// The run.
+        run: Run,
+        /// Who wants it.
+        by: String,
+    },
+    /// It is no longer drained; what has not left stays.
+    DrainEnded {
+        /// Name of the host.
+        host: String,
+        /// Who wants it.
+        by: String,
+    },
+    /// Its worker confirmed the end of a run that is not counted any more.
+    RunGone {
+        /// Name of the host.
+        host: String,
+        /// The job.
+        job: JobId,
+        /// The run.
+        run: Run,
+    },
+    /// An operator knows that the machine is off: it is lost, and nothing lives on it.
+    ConfirmedDead {
+        /// Name of the host.
+        host: String,
+        /// Who knows it.
+        by: String,
+    },
 }
 
 impl HostFact {
     /// Name of the host that it concerns.
     pub fn host(&self) -> &str {
         match self {
-            Self::Joined { inventory } => &inventory.name,
+            Self::Joined { inventory, .. } => &inventory.name,
             Self::Suspected { host }
+            | Self::RunGone { host, .. }
+            | Self::ConfirmedDead { host, .. }
             | Self::Recovered { host }
             | Self::Lost { host }
             | Self::Left { host }
@@ -154,7 +239,10 @@ impl HostFact {
             | Self::Marked { host, .. }
             | Self::Removed { host }
             | Self::ReplicaFailed { host, .. }
-            | Self::Blamed { host, .. } => host,
+            | Self::Blamed { host, .. }
+            | Self::QuarantineEnded { host, .. }
+            | Self::DrainBegan { host, .. }
+            | Self::DrainEnded { host, .. } => host,
         }
     }
 }

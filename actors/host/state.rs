@@ -1,8 +1,8 @@
 //! Committed state of a host.
 
-use xce_model::{ClusterTime, Lsn, Millis, ServiceId};
+use xce_model::{Bytes, ClusterTime, JobId, Lsn, MilliCpu, Millis, Run, ServiceId};
 
-use crate::facts::{HostFact, Inventory};
+use crate::facts::{HostFact, Inventory, Remnant};
 
 /// Where a host is in its life.
 #[derive(
@@ -23,7 +23,7 @@ pub enum HostLife {
     Up,
     /// Missed beats; its jobs keep their state.
     Suspect,
-    /// Silent for the whole grace; its jobs were recovered.
+    /// Silent for the whole grace: its batch jobs were recovered, its replicas are replaced.
     Lost,
     /// Its worker was stopped cleanly.
     Away,
@@ -58,6 +58,37 @@ pub struct Closure {
     pub reason: String,
     /// Who closed it; empty where XCE did.
     pub by: String,
+}
+
+/// A drain: what runs on the host is to leave it.
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub struct Drain {
+    /// Since when.
+    pub since: ClusterTime,
+    /// From then on batch jobs are stopped, and replicas within what their service may miss; never
+    /// when absent.
+    pub until: Option<ClusterTime>,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// Who wants it.
+    pub by: String,
+}
+
+impl Drain {
+    /// Whether its deadline has passed.
+    pub fn is_due(&self, now: ClusterTime) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
 }
 
 /// Failures of one service's replicas on a host, of those that had not run there for long.
@@ -123,6 +154,8 @@ pub struct HostRecord {
     pub since: ClusterTime,
     /// Why it takes no new jobs, where it does not.
     pub closed: Option<Closure>,
+    /// The drain that is under way, or done.
+    pub drain: Option<Drain>,
     /// Launches that failed in a row by the host's fault.
     pub launch_failures: u32,
     /// Text of the last such failure; empty before the first.
@@ -135,6 +168,10 @@ pub struct HostRecord {
     pub epoch: u64,
     /// Last sequence number of the worker's facts that is committed.
     pub sequence: u64,
+    /// Runs that are not counted any more and may still live there, by job and run.
+    pub remnants: Vec<Remnant>,
+    /// Who said that the machine is off; until its worker joins again.
+    pub dead: Option<String>,
     /// Position of the last change other than of the mark.
     pub changed: Lsn,
 }
@@ -157,12 +194,15 @@ impl HostRecord {
             life: HostLife::Up,
             since: now,
             closed: None,
+            drain: None,
             launch_failures: 0,
             launch_error: String::new(),
             failing: Vec::new(),
             trial: None,
             epoch: 0,
             sequence: 0,
+            remnants: Vec::new(),
+            dead: None,
             changed: lsn,
         }
     }
@@ -170,12 +210,12 @@ impl HostRecord {
     /// Applies a fact of this host; the ledger handles joining of unknown hosts and removal.
     pub fn apply(&mut self, fact: &HostFact, now: ClusterTime, lsn: Lsn) {
         match fact {
-            HostFact::Joined { inventory } => {
-                if inventory.incarnation != self.inventory.incarnation {
-                    self.epoch = 0;
-                    self.sequence = 0;
-                }
-                self.inventory = inventory.clone();
+            HostFact::Joined {
+                inventory,
+                stale,
+                gone,
+            } => {
+                self.join(inventory, stale, gone);
                 self.enter(HostLife::Up, now);
             }
             HostFact::Suspected { .. } => self.enter(HostLife::Suspect, now),
@@ -223,9 +263,89 @@ impl HostRecord {
                 self.sequence = *sequence;
                 return;
             }
+            HostFact::DrainBegan {
+                patience,
+                reason,
+                by,
+                ..
+            } => {
+                let since = self.drain.as_ref().map_or(now, |drain| drain.since);
+                self.drain = Some(Drain {
+                    since,
+                    until: patience.map(|patience| now.after(patience)),
+                    reason: reason.clone(),
+                    by: by.clone(),
+                });
+            }
+            HostFact::DrainEnded { .. } => self.drain = None,
+            HostFact::RunGone { job, run, .. } => self.forget(*job, *run),
+            HostFact::QuarantineEnded { job, run, .. } => {
+                if let Ok(place) = self.place_of((*job, *run)) {
+                    self.remnants[place].quarantined = false;
+                }
+            }
+            HostFact::ConfirmedDead { by, .. } => {
+                self.remnants.clear();
+                self.dead = Some(by.clone());
+                self.enter(HostLife::Lost, now);
+            }
             HostFact::Removed { .. } => {}
         }
         self.changed = lsn;
+    }
+
+    fn join(&mut self, inventory: &Inventory, stale: &[Remnant], gone: &[(JobId, Run)]) {
+        if inventory.boot_id != self.inventory.boot_id {
+            // Nothing outlives the machine.
+            self.remnants.clear();
+        }
+        if inventory.incarnation != self.inventory.incarnation {
+            self.epoch = 0;
+            self.sequence = 0;
+            // What an earlier worker left its successor does not know of, and cannot stop. It holds
+            // its ports, so that nobody else is given them; what it asks for may long be free.
+            for remnant in &mut self.remnants {
+                (remnant.cpus, remnant.memory) = (MilliCpu(0), Bytes(0));
+            }
+        }
+        for (job, run) in gone {
+            self.forget(*job, *run);
+        }
+        for remnant in stale {
+            self.leave_behind(remnant.clone());
+        }
+        self.inventory = inventory.clone();
+        self.dead = None;
+    }
+
+    /// Notes a run that is not counted any more and may still live.
+    pub fn leave_behind(&mut self, remnant: Remnant) {
+        let key = (remnant.job, remnant.run);
+        if let Err(place) = self.place_of(key) {
+            self.remnants.insert(place, remnant);
+        }
+    }
+
+    fn forget(&mut self, job: JobId, run: Run) {
+        if let Ok(place) = self.place_of((job, run)) {
+            self.remnants.remove(place);
+        }
+    }
+
+    fn place_of(&self, key: (JobId, Run)) -> Result<usize, usize> {
+        self.remnants
+            .binary_search_by_key(&key, |remnant| (remnant.job, remnant.run))
+    }
+
+    /// Runs that are left alone, since the ledger never knew their jobs.
+    pub fn quarantined(&self) -> impl Iterator<Item = &Remnant> {
+        self.remnants.iter().filter(|one| one.quarantined)
+    }
+
+    /// The run of a job that is not counted any more and may still live there.
+    pub fn remnant(&self, job: JobId, run: Run) -> Option<&Remnant> {
+        let place = self.place_of((job, run)).ok()?;
+        self.remnants.get(place)
     }
 
     fn note_failure(&mut self, service: ServiceId, now: ClusterTime) {
@@ -252,13 +372,13 @@ impl HostRecord {
 
     /// Whether new jobs may be placed on it.
     pub fn takes_jobs(&self) -> bool {
-        self.life == HostLife::Up && self.closed.is_none()
+        self.life == HostLife::Up && self.closed.is_none() && self.drain.is_none()
     }
 
     /// Whether one job may be placed on it to try it, where none is there for that yet.
     pub fn takes_trial(&self, now: ClusterTime) -> bool {
         let due = self.trial.is_some_and(|trial| trial.not_before <= now);
-        self.life == HostLife::Up && due
+        self.life == HostLife::Up && due && self.drain.is_none()
     }
 
     /// Whether a job that was placed at some time is there to try it.

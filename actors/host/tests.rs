@@ -1,4 +1,6 @@
 mod blame;
+mod joining;
+mod mass;
 
 use xce_model::{Bytes, ClusterTime, Incarnation, MilliCpu, Millis};
 
@@ -25,6 +27,14 @@ fn host() -> HostRecord {
     HostRecord::joined(inventory(1), ClusterTime(0), 1)
 }
 
+fn joined(inventory: Inventory) -> HostFact {
+    HostFact::Joined {
+        inventory,
+        stale: Vec::new(),
+        gone: Vec::new(),
+    }
+}
+
 const PATIENCE: Patience = Patience {
     beat: Millis(2000),
     grace: Millis(20_000),
@@ -42,15 +52,18 @@ fn silence_makes_suspect_then_lost() {
         (20_000, Some(HostFact::Lost { host: name() })),
     ] {
         assert_eq!(
-            decide_silence(&host, Millis(silent), PATIENCE),
+            decide_silence(&host, Millis(silent), PATIENCE, ClusterTime(0)),
             fact,
             "{silent}"
         );
     }
     host.apply(&HostFact::Suspected { host: name() }, ClusterTime(6000), 2);
-    assert_eq!(decide_silence(&host, Millis(6000), PATIENCE), None);
     assert_eq!(
-        next_judgement(&host, Millis(6000), PATIENCE),
+        decide_silence(&host, Millis(6000), PATIENCE, ClusterTime(0)),
+        None
+    );
+    assert_eq!(
+        next_judgement(&host, Millis(6000), PATIENCE, ClusterTime(0)),
         Some(Millis(14_000))
     );
     assert_eq!(
@@ -58,8 +71,14 @@ fn silence_makes_suspect_then_lost() {
         Some(HostFact::Recovered { host: name() })
     );
     host.apply(&HostFact::Lost { host: name() }, ClusterTime(20_000), 3);
-    assert_eq!(decide_silence(&host, Millis(90_000), PATIENCE), None);
-    assert_eq!(next_judgement(&host, Millis(0), PATIENCE), None);
+    assert_eq!(
+        decide_silence(&host, Millis(90_000), PATIENCE, ClusterTime(0)),
+        None
+    );
+    assert_eq!(
+        next_judgement(&host, Millis(0), PATIENCE, ClusterTime(0)),
+        None
+    );
     assert_eq!(
         decide_beat(&host, false),
         None,
@@ -99,26 +118,27 @@ fn a_full_disk_closes_a_host_until_there_is_space() {
 fn a_host_that_is_away_too_long_is_lost() {
     let mut host = host();
     let left = HostFact::Left { host: "w1".into() };
-    host.apply(&left, ClusterTime(1), 2);
-    assert_eq!(decide_silence(&host, Millis(599_999), PATIENCE), None);
-    assert_eq!(
-        next_judgement(&host, Millis(0), PATIENCE),
-        Some(Millis(600_000))
-    );
+    host.apply(&left, ClusterTime(1000), 2);
     let lost = Some(HostFact::Lost { host: "w1".into() });
-    assert_eq!(decide_silence(&host, Millis(600_000), PATIENCE), lost);
-}
-
-#[test]
-fn a_name_belongs_to_the_worker_that_answers() {
-    let host = host();
-    let again = decide_join(Some(&host), Some(Incarnation([1; 16])), &inventory(1));
-    assert!(again.is_ok());
-    let refusal = decide_join(Some(&host), Some(Incarnation([1; 16])), &inventory(2)).unwrap_err();
-    assert_eq!(refusal.code, "name_in_use");
-    assert!(refusal.text.contains("0101"), "{}", refusal.text);
-    // The first one does not answer any more: the newer incarnation takes the name.
-    assert!(decide_join(Some(&host), None, &inventory(2)).is_ok());
+    // Counted from its goodbye; a new primary, which heard nothing yet, gives it the grace.
+    for (now, silent, fact, next) in [
+        (600_999, 600_000, None, 1),
+        (601_000, 600_000, lost.clone(), 1),
+        (601_000, 19_999, None, 1),
+        (601_000, 20_000, lost, 1),
+        (1_000, 0, None, 600_000),
+        (590_000, 1_000, None, 19_000),
+    ] {
+        let now = ClusterTime(now);
+        let silent = Millis(silent);
+        assert_eq!(
+            decide_silence(&host, silent, PATIENCE, now),
+            fact,
+            "{now:?}"
+        );
+        let wait = next_judgement(&host, silent, PATIENCE, now);
+        assert_eq!(wait, Some(Millis(next)), "{now:?} {silent}");
+    }
 }
 
 #[test]
@@ -131,21 +151,9 @@ fn a_new_incarnation_begins_a_new_mark() {
     };
     host.apply(&marked, ClusterTime(1), 2);
     assert_eq!((host.epoch, host.sequence, host.changed), (3, 9, 1));
-    host.apply(
-        &HostFact::Joined {
-            inventory: inventory(1),
-        },
-        ClusterTime(2),
-        3,
-    );
+    host.apply(&joined(inventory(1)), ClusterTime(2), 3);
     assert_eq!((host.epoch, host.sequence), (3, 9));
-    host.apply(
-        &HostFact::Joined {
-            inventory: inventory(2),
-        },
-        ClusterTime(3),
-        4,
-    );
+    host.apply(&joined(inventory(2)), ClusterTime(3), 4);
     assert_eq!((host.epoch, host.sequence), (0, 0));
 }
 
@@ -179,22 +187,4 @@ fn a_host_that_fails_launches_is_closed_with_the_reason() {
         4,
     );
     assert!(host.takes_jobs() && host.launch_failures == 0);
-}
-
-#[test]
-fn mass_loss_needs_three_and_more_than_half() {
-    for (silent, answering, guarded) in [
-        (1, 0, false),
-        (2, 0, false),
-        (3, 0, true),
-        (3, 3, false),
-        (4, 3, true),
-        (3, 100, false),
-    ] {
-        assert_eq!(
-            is_mass_loss(silent, answering),
-            guarded,
-            "{silent} of {answering}"
-        );
-    }
 }

@@ -1,8 +1,8 @@
 //! What a worker and the controller tell each other about the machine as a whole.
 
-use xce_model::Lsn;
+use xce_model::{Lsn, Millis};
 
-use crate::facts::Inventory;
+use crate::facts::{Inventory, Remnant};
 
 /// First message of a worker on a new connection, after the handshake.
 #[derive(Debug, Clone, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -13,6 +13,8 @@ pub struct Join {
     pub epoch: u64,
     /// Sequence number of the last fact that it knows to be committed.
     pub committed: u64,
+    /// Every run that it has and that has not ended.
+    pub runs: Vec<Remnant>,
 }
 
 /// A sign of life, at a fixed period, from the worker's host agent itself.
@@ -33,6 +35,8 @@ pub struct BeatAck {
     pub term: u64,
     /// Last committed position.
     pub lsn: Lsn,
+    /// How long from the sending of that beat strict single copies may run; 0 where they may not.
+    pub lease: Millis,
 }
 
 /// The worker stops cleanly and will be away.

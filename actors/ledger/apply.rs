@@ -5,6 +5,7 @@
 
 mod hosts;
 mod jobs;
+mod members;
 mod policies;
 mod services;
 mod sessions;
@@ -18,7 +19,6 @@ use crate::check;
 use crate::fact::Fact;
 use crate::group::{Answer, Created, Group, Outcome};
 use crate::intern::Specs;
-use crate::members::MemberFact;
 use crate::operations::{Known, Remembered};
 use crate::view::{Key, View};
 
@@ -106,10 +106,7 @@ impl Step<'_> {
             Fact::Service(fact) => self.apply_service(fact),
             Fact::Session(fact) => self.apply_session(fact),
             Fact::Policy(fact) => self.apply_policy(fact),
-            Fact::Member(MemberFact::Numbered { node }) => {
-                self.view.last_controller = self.view.last_controller.max(*node);
-                Fit::Applied
-            }
+            Fact::Member(fact) => self.apply_member(fact),
             Fact::Clock(fact) => {
                 self.view.clock.apply(fact);
                 Fit::Applied

@@ -143,6 +143,23 @@ impl ArrayRecord {
         }
     }
 
+    /// All cancelled elements wait again.
+    pub(crate) fn uncancel_all(&mut self) {
+        self.pending = self.pending.with(&std::mem::take(&mut self.cancelled));
+        self.cancel = None;
+        self.ended_at = None;
+    }
+
+    /// One cancelled element waits again.
+    pub(crate) fn uncancel(&mut self, element: u32) {
+        self.cancelled.remove(element);
+        self.pending.insert(element);
+        if self.cancelled.is_empty() {
+            self.cancel = None;
+        }
+        self.ended_at = None;
+    }
+
     /// Checks what must hold of any array; the text names what does not.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use xce_model::{JobId, ServiceId, Version};
 use xce_replica::JobRecord;
 
 use crate::changes::Changes;
+use crate::usage::Usage;
 use crate::view::View;
 
 /// Something that does not hold.
@@ -145,7 +146,10 @@ fn replicas(view: &View, findings: &mut Findings) {
             );
             findings.add("orphan", text);
         }
-        if !live.insert((replica.service, replica.version, replica.index)) {
+        // One that is moved or lost shares its index with the replica that takes its place.
+        if !job.moving
+            && !view.is_lost(job)
+            && !live.insert((replica.service, replica.version, replica.index)) {
             let text = format!(
                 "service {} version {} has two live replicas with index {}",
                 replica.service, replica.version, replica.index
@@ -188,9 +192,11 @@ fn hosts(view: &View, findings: &mut Findings) {
         };
         let cpus = |job: &JobRecord| job.spec.template.resources.cpus.0;
         let memory = |job: &JobRecord| job.spec.template.resources.memory.0;
+        let left = Left::on(view, host);
         let same = view.usage(host).is_some_and(|usage| {
-            usage.cpus.0 == sum(cpus, false)
-                && usage.memory.0 == sum(memory, false)
+            usage.cpus.0 == sum(cpus, false).wrapping_add(left.cpus)
+                && usage.memory.0 == sum(memory, false).wrapping_add(left.memory)
+                && left.is_counted(usage)
                 && usage.lasting_cpus.0 == sum(cpus, true)
                 && usage.lasting_memory.0 == sum(memory, true)
                 && usage.jobs.iter().eq(jobs.iter().map(|job| &job.id))
@@ -203,11 +209,53 @@ fn hosts(view: &View, findings: &mut Findings) {
             );
         }
     }
-    for name in view.usage.keys().filter(|name| !on.contains_key(&***name)) {
-        findings.add(
-            "usage",
-            format!("host {name} is counted as used, and nothing holds it"),
-        );
+    for (name, usage) in &view.usage {
+        let left = Left::on(view, name);
+        if on.contains_key(&**name) {
+            continue;
+        }
+        let same = usage.jobs.is_empty()
+            && usage.remnants > 0
+            && (usage.cpus.0, usage.memory.0) == (left.cpus, left.memory)
+            && left.is_counted(usage);
+        if !same {
+            let text = format!("host {name} is counted as used, and nothing holds it so");
+            findings.add("usage", text);
+        }
+    }
+    for (name, host) in &view.hosts {
+        if !host.remnants.is_empty() && !view.usage.contains_key(name) {
+            let text = format!("runs that may still live on host {name} hold nothing");
+            findings.add("usage", text);
+        }
+    }
+}
+
+/// What runs that are not counted any more may still use of a host.
+#[derive(Default)]
+struct Left {
+    cpus: u64,
+    memory: u64,
+    count: usize,
+    ports: BTreeMap<u16, u32>,
+}
+
+impl Left {
+    fn on(view: &View, host: &str) -> Self {
+        let mut left = Self::default();
+        for remnant in view.host(host).into_iter().flat_map(|host| &host.remnants) {
+            left.cpus = left.cpus.wrapping_add(remnant.cpus.0);
+            left.memory = left.memory.wrapping_add(remnant.memory.0);
+            left.count += 1;
+            for port in &remnant.ports {
+                *left.ports.entry(*port).or_default() += 1;
+            }
+        }
+        left
+    }
+
+    fn is_counted(&self, usage: &Usage) -> bool {
+        usage.remnants as usize == self.count && usage.remnant_ports.iter().eq(self.ports.iter())
     }
 }
 

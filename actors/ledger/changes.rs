@@ -3,6 +3,8 @@
 //! An object stands in it once, at its last change; what is gone stays as a tombstone for a bounded
 //! history. A reader at a position below the oldest forgotten tombstone needs the full state.
 
+use std::ops::Bound;
+
 use imbl::{OrdMap, OrdSet};
 use xce_model::Lsn;
 
@@ -93,6 +95,22 @@ impl<Key: Ord + Clone> Changes<Key> {
 
     pub(crate) fn entries(&self) -> &OrdSet<(Lsn, Key)> {
         &self.by_lsn
+    }
+
+    /// Objects that exist, from a place in the order of their last changes on.
+    pub(crate) fn changed_from(
+        &self,
+        from: Bound<(Lsn, Key)>,
+    ) -> impl Iterator<Item = (Lsn, Key)> + '_ {
+        self.by_lsn.range((from, Bound::Unbounded)).cloned()
+    }
+
+    /// Tombstones, from a place in the order of the ends on.
+    pub(crate) fn gone_from(
+        &self,
+        from: Bound<(Lsn, Key)>,
+    ) -> impl Iterator<Item = (Lsn, Key)> + '_ {
+        self.gone.range((from, Bound::Unbounded)).cloned()
     }
 
     /// Oldest position that can be asked for.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use xce_host::HostRecord;
+use xce_host::{HostLife, HostRecord};
 use xce_model::limits::JOBS_MAX;
 use xce_model::{ClusterTime, Incarnation, JobId, JobState, Run};
 use xce_replica::JobRecord;
@@ -64,6 +64,7 @@ fn one<'a>(
                 (Some(_) | None, _) => unchanged("host", host, found, *lsn),
             }
         }
+        Precondition::HostGone { host } => gone(view, host),
         Precondition::NameFree { project, name } => name_is_free(view, project, name),
         Precondition::Fits {
             job,
@@ -111,6 +112,16 @@ fn one<'a>(
     }
 }
 
+fn gone(view: &View, host: &str) -> Result<(), Unmet> {
+    match view.host(host).map(|host| host.life) {
+        None | Some(HostLife::Lost) => Ok(()),
+        Some(HostLife::Up | HostLife::Suspect | HostLife::Away) => {
+            let text = format!("host {host} is not lost any more");
+            Err(Unmet::new("host_back", text))
+        }
+    }
+}
+
 fn name_is_free(view: &View, project: &str, name: &str) -> Result<(), Unmet> {
     match view.service_named(project, name) {
         Some(service) => Err(Unmet::new(
@@ -146,7 +157,9 @@ fn job_changed(view: &View, job: JobId) -> Option<u64> {
         return Some(found.changed);
     }
     let array = view.array(job.number)?;
-    let is_part = job.element == JobId::NO_ELEMENT || array.pending.contains(job.element);
+    let is_part = job.element == JobId::NO_ELEMENT
+        || array.pending.contains(job.element)
+        || array.cancelled.contains(job.element);
     is_part.then_some(array.changed)
 }
 
@@ -291,7 +304,7 @@ fn room(
         return Err(Unmet::new("no_room", text));
     }
     for port in ports {
-        let is_held = usage.is_some_and(|usage| usage.ports.contains_key(port));
+        let is_held = usage.is_some_and(|usage| usage.holds_port(*port));
         if is_held || more.ports.contains(port) {
             return Err(Unmet::new(
                 "port_in_use",

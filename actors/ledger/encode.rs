@@ -15,7 +15,8 @@ use crate::envelope::{self, DecodeError, Raw, Shape};
 use crate::event::GroupEvent;
 use crate::fact::Fact;
 use crate::group::{Group, Operation, Precondition};
-use crate::members::MemberFact;
+use crate::level::{AboveLevel, LEVEL_MAX, LEVEL_OF_EPOCHS};
+use crate::past::{self, MEMBER_FACT_V1, MemberFactV1};
 use crate::policies::PolicyFact;
 use crate::sessions::SessionFact;
 
@@ -83,8 +84,8 @@ pub(crate) const POLICY_FACT: Shape = Shape {
 pub(crate) const MEMBER_FACT: Shape = Shape {
     kind: 22,
     name: "member fact",
-    version: 1,
-    min_reader: 1,
+    version: 2,
+    min_reader: 2,
     fingerprint: 0x540f_a616,
 };
 
@@ -105,11 +106,23 @@ pub(crate) struct HeadV1 {
 }
 
 impl Group {
-    /// The bytes that the WAL carries.
+    /// The bytes that the WAL carries, in the newest form.
     ///
     /// # Panics
     /// When the group has more than [`GROUP_FACTS_MAX`] facts: deciders work in bounded batches.
     pub fn encode(&self) -> Vec<u8> {
+        self.encode_at(LEVEL_MAX)
+            .expect("whatever there is can be said at the highest level")
+    }
+
+    /// The bytes that the WAL carries, in a form that every program of a feature level reads.
+    ///
+    /// # Errors
+    /// A fact cannot be said at the level.
+    ///
+    /// # Panics
+    /// As [`Group::encode`].
+    pub fn encode_at(&self, level: u16) -> Result<Vec<u8>, AboveLevel> {
         let facts = u32::try_from(self.facts.len()).unwrap_or(u32::MAX);
         assert!(
             facts <= GROUP_FACTS_MAX,
@@ -140,10 +153,17 @@ impl Group {
                 Fact::Session(fact) => envelope::put(&mut out, &SESSION_FACT, fact),
                 Fact::Clock(fact) => envelope::put(&mut out, &CLOCK_FACT, fact),
                 Fact::Policy(fact) => envelope::put(&mut out, &POLICY_FACT, fact),
-                Fact::Member(fact) => envelope::put(&mut out, &MEMBER_FACT, fact),
+                Fact::Member(fact) if level >= LEVEL_OF_EPOCHS => {
+                    envelope::put(&mut out, &MEMBER_FACT, fact);
+                }
+                Fact::Member(fact) => {
+                    let what = "a beginning anew, or a level,";
+                    let old = MemberFactV1::of(fact).ok_or(AboveLevel { what, level })?;
+                    envelope::put(&mut out, &MEMBER_FACT_V1, &old);
+                }
             }
         }
-        out
+        Ok(out)
     }
 
     /// Reads what [`Group::encode`] wrote.
@@ -218,7 +238,9 @@ fn read_fact(raw: &Raw<'_>) -> Result<Fact, DecodeError> {
             raw.read::<SessionFact>(&SESSION_FACT).map(Fact::Session)
         }
         kind if kind == CLOCK_FACT.kind => raw.read::<ClockFact>(&CLOCK_FACT).map(Fact::Clock),
-        kind if kind == MEMBER_FACT.kind => raw.read::<MemberFact>(&MEMBER_FACT).map(Fact::Member),
+        kind if kind == MEMBER_FACT.kind => raw
+            .read_any(&MEMBER_FACT, past::MEMBER_FACTS)
+            .map(Fact::Member),
         kind if kind == POLICY_FACT.kind => raw.read::<PolicyFact>(&POLICY_FACT).map(Fact::Policy),
         _ => Err(raw.unknown()),
     }

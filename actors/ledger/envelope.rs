@@ -38,6 +38,29 @@ pub(crate) struct Shape {
     pub fingerprint: u32,
 }
 
+/// An earlier version of a kind, which is read by way of its frozen body.
+pub(crate) struct Past<Value> {
+    /// Identity of the body.
+    pub shape: Shape,
+    read: fn(&Raw<'_>, &Shape) -> Result<Value, DecodeError>,
+}
+
+impl<Value> Past<Value> {
+    /// The version with this shape, whose body converts into the value of now.
+    pub const fn of<Body>(shape: Shape) -> Self
+    where
+        Value: From<Body>,
+        Body: Archive,
+        Body::Archived: for<'a> CheckBytes<HighValidator<'a, ArchiveError>>
+            + Deserialize<Body, HighDeserializer<ArchiveError>>,
+    {
+        Self {
+            shape,
+            read: |raw, shape| raw.read::<Body>(shape).map(Value::from),
+        }
+    }
+}
+
 /// Why persisted bytes could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
@@ -192,6 +215,22 @@ impl Raw<'_> {
         DecodeError::UnknownKind {
             kind: self.kind,
             version: self.version,
+        }
+    }
+
+    /// The value, from the version of now or from an earlier one.
+    pub fn read_any<T>(&self, now: &Shape, past: &[Past<T>]) -> Result<T, DecodeError>
+    where
+        T: Archive,
+        T::Archived: for<'a> CheckBytes<HighValidator<'a, ArchiveError>>
+            + Deserialize<T, HighDeserializer<ArchiveError>>,
+    {
+        match past
+            .iter()
+            .find(|past| past.shape.version == self.version)
+        {
+            Some(past) => (past.read)(self, &past.shape),
+            None => self.read(now),
         }
     }
 

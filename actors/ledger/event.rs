@@ -1,7 +1,7 @@
 //! The event that a group was decided on: with the view at a position and the group's times it is
 //! everything that the decision depends on, so that it can be made again from the log.
 
-use xce_host::facts::Inventory;
+use xce_host::facts::{Inventory, Remnant};
 use xce_host::rules::{Command as HostCommand, Patience};
 use xce_model::{Incarnation, JobId, Millis, ServiceId};
 use xce_replica::rules::Command as JobCommand;
@@ -91,6 +91,11 @@ pub enum GroupEvent {
         /// How long ended jobs are kept.
         keep: Millis,
     },
+    /// The deadline of a host's drain had passed.
+    HostDrainDue {
+        /// Which host.
+        host: String,
+    },
 }
 
 /// A worker that joins.
@@ -110,4 +115,8 @@ pub struct Joining {
     pub inventory: Inventory,
     /// The worker that answered under the same name then.
     pub connected: Option<Incarnation>,
+    /// Its runs that were not counted any more.
+    pub runs: Vec<Remnant>,
+    /// Epoch of its spool, and the last number in it that it knew to be committed.
+    pub spool: (u64, u64),
 }

@@ -190,6 +190,11 @@ pub enum Precondition {
         /// Position of the last change that the decision saw.
         lsn: Lsn,
     },
+    /// The host is lost, or there is none of that name.
+    HostGone {
+        /// The host.
+        host: String,
+    },
 }
 
 /// Something that was given an id when a group applied.

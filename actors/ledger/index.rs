@@ -2,8 +2,10 @@
 //!
 //! Each table depends on one facet of a record; only facets that differ are moved.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use xce_host::{HostRecord, Remnant};
 use xce_model::spec::{JobSpec, Resources};
 use xce_model::{ClusterTime, JobId, JobState};
 use xce_replica::JobRecord;
@@ -15,11 +17,10 @@ use crate::view::{Requests, View};
 impl View {
     /// Puts a job in place of the one of the same id.
     pub(crate) fn put_job(&mut self, record: JobRecord) {
-        let id = record.id;
+        let (id, changed) = (record.id, record.changed);
         let record = Arc::new(record);
-        let before = self.jobs.insert(id, record.clone());
-        self.move_job(before.as_deref(), Some(&record));
-        let changed = record.changed;
+        let before = self.set_job(&record);
+        self.touch_array(before.as_deref(), Some(&record));
         self.changes
             .jobs
             .touch(before.map(|job| job.changed), changed, &id);
@@ -27,10 +28,24 @@ impl View {
 
     /// Takes a job out.
     pub(crate) fn drop_job(&mut self, id: JobId, lsn: u64) {
-        if let Some(before) = self.jobs.remove(&id) {
-            self.move_job(Some(&before), None);
+        if let Some(before) = self.unset_job(id) {
+            self.touch_array(Some(&before), None);
             self.changes.jobs.bury(before.changed, lsn, &id);
         }
+    }
+
+    /// Puts a job in, with all that is derived from it, but for the change index.
+    pub(crate) fn set_job(&mut self, record: &Arc<JobRecord>) -> Option<Arc<JobRecord>> {
+        let before = self.jobs.insert(record.id, Arc::clone(record));
+        self.move_job(before.as_deref(), Some(record));
+        before
+    }
+
+    /// Takes a job out, with all that is derived from it, but for the change index.
+    pub(crate) fn unset_job(&mut self, id: JobId) -> Option<Arc<JobRecord>> {
+        let before = self.jobs.remove(&id)?;
+        self.move_job(Some(&before), None);
+        Some(before)
     }
 
     fn move_job(&mut self, before: Option<&JobRecord>, record: Option<&Arc<JobRecord>>) {
@@ -98,12 +113,48 @@ impl View {
             && let Some(usage) = self.usage.get_mut(&host)
         {
             usage.subtract(job);
-            if usage.jobs.is_empty() {
+            if usage.is_empty() {
                 self.usage.remove(&host);
             }
         }
         if let (Some((host, _)), Some(job)) = (is, after) {
             self.usage.entry(host).or_default().add(job);
+        }
+    }
+
+    /// Puts a host in, with all that is derived from it, but for the change index.
+    pub(crate) fn set_host(&mut self, name: &Arc<str>, record: &Arc<HostRecord>) {
+        let before = self.hosts.insert(Arc::clone(name), Arc::clone(record));
+        let was = before.as_ref().map_or(&[][..], |host| &host.remnants);
+        self.move_remnants(name, was, &record.remnants);
+    }
+
+    /// Takes a host out, with all that is derived from it, but for the change index.
+    pub(crate) fn unset_host(&mut self, name: &str) -> Option<Arc<HostRecord>> {
+        let (name, before) = self.hosts.remove_with_key(name)?;
+        self.move_remnants(&name, &before.remnants, &[]);
+        Some(before)
+    }
+
+    fn move_remnants(&mut self, host: &Arc<str>, was: &[Remnant], is: &[Remnant]) {
+        if was == is {
+            return;
+        }
+        let differ = |these: &[Remnant], those: &[Remnant]| -> Vec<Remnant> {
+            let those: BTreeMap<(JobId, u32), &Remnant> =
+                those.iter().map(|one| ((one.job, one.run), one)).collect();
+            let same = |one: &&Remnant| those.get(&(one.job, one.run)).copied() != Some(*one);
+            these.iter().filter(same).cloned().collect()
+        };
+        let usage = self.usage.entry(Arc::clone(host)).or_default();
+        for remnant in differ(was, is) {
+            usage.subtract_remnant(&remnant);
+        }
+        for remnant in differ(is, was) {
+            usage.add_remnant(&remnant);
+        }
+        if usage.is_empty() {
+            self.usage.remove(host);
         }
     }
 
@@ -120,37 +171,41 @@ impl View {
     }
 
     fn move_element(&mut self, before: Option<&JobRecord>, after: Option<&JobRecord>) {
-        let Some(job) = after
-            .or(before)
-            .filter(|job| job.id.element != JobId::NO_ELEMENT)
-        else {
+        let Some(number) = moved_element(before, after) else {
             return;
         };
-        let (was, is) = (before.map(|job| job.state), after.map(|job| job.state));
-        let Some(array) = self.arrays.get_mut(&job.id.number).filter(|_| was != is) else {
+        let Some(array) = self.arrays.get_mut(&number) else {
             return;
         };
         let array = Arc::make_mut(array);
-        if let Some(state) = was {
-            *array.counts.slot(state) -= 1;
+        if let Some(job) = before {
+            *array.counts.slot(job.state) -= 1;
         }
-        if let Some(state) = is {
-            *array.counts.slot(state) += 1;
+        if let Some(job) = after {
+            *array.counts.slot(job.state) += 1;
         }
-        let changed = after.map_or(array.changed, |job| job.changed);
-        self.changes
-            .arrays
-            .touch(Some(array.changed), changed, &array.number);
-        array.changed = changed;
+    }
+
+    /// An array changes with the state of its elements.
+    fn touch_array(&mut self, before: Option<&JobRecord>, after: Option<&JobRecord>) {
+        let Some(number) = moved_element(before, after) else {
+            return;
+        };
+        let Some(array) = self.arrays.get_mut(&number) else {
+            return;
+        };
+        let was = array.changed;
+        let changed = after.map_or(was, |job| job.changed);
+        if changed != was {
+            Arc::make_mut(array).changed = changed;
+        }
+        self.changes.arrays.touch(Some(was), changed, &number);
     }
 
     /// Puts an array in place of the one of the same number.
     pub(crate) fn put_array(&mut self, record: ArrayRecord) {
-        let number = record.number;
-        let record = Arc::new(record);
-        let before = self.arrays.insert(number, record.clone());
-        self.move_array(before.as_deref(), Some(&record));
-        let changed = record.changed;
+        let (number, changed) = (record.number, record.changed);
+        let before = self.set_array(Arc::new(record));
         self.changes
             .arrays
             .touch(before.map(|array| array.changed), changed, &number);
@@ -158,10 +213,23 @@ impl View {
 
     /// Takes an array out.
     pub(crate) fn drop_array(&mut self, number: u64, lsn: u64) {
-        if let Some(before) = self.arrays.remove(&number) {
-            self.move_array(Some(&before), None);
+        if let Some(before) = self.unset_array(number) {
             self.changes.arrays.bury(before.changed, lsn, &number);
         }
+    }
+
+    /// Puts an array in, with all that is derived from it, but for the change index.
+    pub(crate) fn set_array(&mut self, record: Arc<ArrayRecord>) -> Option<Arc<ArrayRecord>> {
+        let before = self.arrays.insert(record.number, Arc::clone(&record));
+        self.move_array(before.as_deref(), Some(&record));
+        before
+    }
+
+    /// Takes an array out, with all that is derived from it, but for the change index.
+    pub(crate) fn unset_array(&mut self, number: u64) -> Option<Arc<ArrayRecord>> {
+        let before = self.arrays.remove(&number)?;
+        self.move_array(Some(&before), None);
+        Some(before)
     }
 
     /// Enters a service's name.
@@ -202,6 +270,13 @@ impl View {
         self.job_count += after.map_or(0, size);
         self.job_count -= before.map_or(0, size);
     }
+}
+
+/// The array whose element's state differs, where it does.
+fn moved_element(before: Option<&JobRecord>, after: Option<&JobRecord>) -> Option<u64> {
+    let id = after.or(before)?.id;
+    let moved = before.map(|job| job.state) != after.map(|job| job.state);
+    (id.element != JobId::NO_ELEMENT && moved).then_some(id.number)
 }
 
 fn waiting(job: &JobRecord) -> Option<(JobId, &Arc<JobSpec>)> {

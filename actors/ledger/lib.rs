@@ -19,9 +19,11 @@ mod arrays;
 mod changes;
 mod clock;
 mod endpoints;
+mod feed;
 mod event;
 mod fact;
 mod group;
+pub mod level;
 mod members;
 mod operations;
 mod policies;
@@ -32,6 +34,7 @@ mod view;
 
 mod encode;
 mod envelope;
+mod past;
 
 mod apply;
 mod audit;
@@ -52,16 +55,19 @@ pub use encode::GROUP_FACTS_MAX;
 pub use envelope::DecodeError;
 pub use event::{GroupEvent, Joining, RULES_VERSION};
 pub use fact::Fact;
+pub use feed::{
+    Change, Cursor, EventLog, Events, Gap, Mirror, Portion, RowReader, RowWriter, Scope,
+};
 pub use group::{Answer, Created, Group, Operation, Outcome, Precondition, Unmet};
 pub use ledger::{Ledger, OnChange, Reader};
-pub use members::{FOUNDER, MemberFact};
+pub use members::{Anew, Epoch, FOUNDER, MemberFact};
 pub use operations::{OPERATION_AGE_MAX, OPERATIONS_MAX};
 pub use policies::{PolicyFact, PolicyKey, PolicyRecord};
 pub use ranges::Ranges;
 pub use sessions::{SessionFact, SessionKind, SessionRecord};
 pub use snapshot::SnapshotRecords;
 pub use usage::Usage;
-pub use view::{ChangeIndex, Key, Requests, View};
+pub use view::{ChangeIndex, Key, Numbers, Requests, View};
 
 #[cfg(test)]
 mod tests;

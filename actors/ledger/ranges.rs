@@ -95,6 +95,11 @@ impl Ranges {
         true
     }
 
+    /// With all elements of another.
+    pub(crate) fn with(&self, other: &Self) -> Self {
+        Self::of(&[self.as_slice(), other.as_slice()].concat())
+    }
+
     /// Takes an element out; false when it was not there.
     pub(crate) fn remove(&mut self, element: u32) -> bool {
         let place = self.0.partition_point(|(_, last)| *last < element);

@@ -10,9 +10,10 @@ use crate::arrays::ElementCounts;
 use crate::envelope::{self, DecodeError, Raw};
 use crate::intern::Specs;
 use crate::operations::Remembered;
+use crate::past;
 use crate::policies::PolicyRecord;
 use crate::rows::{
-    ArrayV1, CountsV1, JobV1, MetaV1, OperationV1, ServiceV1, SpecNumber, SpecV1, TombstonesV1,
+    ArrayV1, CountsV1, JobV1, MetaV2, OperationV1, ServiceV1, SpecNumber, SpecV1, TombstonesV1,
 };
 use crate::sessions::SessionRecord;
 use crate::snapshot::{
@@ -62,7 +63,7 @@ impl<'a> Restore<'a> {
 
     fn add_known(&mut self, raw: &Raw<'_>) -> Result<(), DecodeError> {
         match raw.kind {
-            kind if kind == META.kind => self.add_meta(raw.read(&META)?),
+            kind if kind == META.kind => self.add_meta(raw.read_any(&META, past::METAS)?),
             kind if kind == SPEC.kind => {
                 let row: SpecV1 = raw.read(&SPEC)?;
                 self.specs.push(self.shared.share(&row.spec));
@@ -124,7 +125,7 @@ impl<'a> Restore<'a> {
         counts
     }
 
-    fn add_meta(&mut self, row: MetaV1) {
+    fn add_meta(&mut self, row: MetaV2) {
         let view = &mut self.view;
         view.lsn = row.lsn;
         view.term = row.term;
@@ -134,6 +135,8 @@ impl<'a> Restore<'a> {
         view.last_session = row.last_session;
         view.last_controller = row.last_controller;
         view.ignored = row.ignored;
+        view.level = row.level;
+        view.epochs = row.epochs.into();
         view.operations.set_floor(row.operations_floor);
         for (principal, floor) in row.operation_floors {
             view.operations.set_floor_of(&principal, floor);
@@ -155,7 +158,7 @@ impl<'a> Restore<'a> {
             None => Arc::from(row.inventory.name.as_str()),
         };
         self.view.changes.hosts.touch(None, row.changed, &name);
-        self.view.hosts.insert(name, Arc::new(row));
+        self.view.set_host(&name, &Arc::new(row));
     }
 
     fn add_operation(&mut self, row: OperationV1) {

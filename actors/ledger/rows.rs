@@ -11,7 +11,7 @@ use xce_model::{
     Version, WallTime,
 };
 use xce_profile::PolicyKind;
-use xce_replica::state::{ProbeTrouble, RestartPermit, RestartWish, StopRequest};
+use xce_replica::state::{PastRun, ProbeTrouble, RestartPermit, RestartWish, StopRequest};
 use xce_replica::{JobRecord, ServiceRef};
 use xce_service::facts::{Times, VersionReason};
 use xce_service::state::{Backoff, Outcome, Pause, Rollout, ServiceEvent};
@@ -20,6 +20,7 @@ use xce_service::{ServiceRecord, VersionRecord};
 use crate::arrays::{ArrayRecord, ElementCounts};
 use crate::clock::ClusterClock;
 use crate::group::Answer;
+use crate::members::Epoch;
 use crate::ranges::Ranges;
 
 /// Number of a specification within one snapshot, from 0 in the order of first use.
@@ -27,7 +28,7 @@ pub(crate) type SpecNumber = u32;
 
 /// What there is one of; the first record.
 #[derive(Debug, Clone, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub(crate) struct MetaV1 {
+pub(crate) struct MetaV2 {
     pub lsn: Lsn,
     pub term: u64,
     pub clock: ClusterClock,
@@ -40,6 +41,9 @@ pub(crate) struct MetaV1 {
     pub operation_floors: Vec<(String, Lsn)>,
     pub counts: CountsV1,
     pub floors: CountsV1,
+    /// 0 stands for the lowest.
+    pub level: u16,
+    pub epochs: Vec<Epoch>,
 }
 
 /// One number for each kind.
@@ -87,9 +91,11 @@ pub(crate) struct JobV1 {
     pub hanging: String,
     pub shims_lost: u32,
     pub restarts: u32,
+    pub moving: bool,
     pub stop: Option<StopRequest>,
     pub exit: Option<Exit>,
     pub stderr: String,
+    pub past: Vec<PastRun>,
     pub not_before: ClusterTime,
     pub avoid: Vec<String>,
     pub submitted: WallTime,
@@ -107,8 +113,8 @@ impl JobV1 {
         let JobRecord {
             id, spec: _, owner, service, state, run, start, host, ports, pid, ready_since,
             running_since, placed_at, stop_took, was_ready, ready_longest, probe_text,
-            unrunnable, restart_wish, restart_permit, hanging, shims_lost, restarts, stop, exit,
-            stderr, not_before, avoid, submitted, started, ended, submitted_at, ended_at,
+            unrunnable, restart_wish, restart_permit, hanging, shims_lost, restarts, moving, stop, exit,
+            stderr, past, not_before, avoid, submitted, started, ended, submitted_at, ended_at,
             changed,
         } = record.clone();
         Self {
@@ -135,9 +141,11 @@ impl JobV1 {
             hanging,
             shims_lost,
             restarts,
+            moving,
             stop,
             exit,
             stderr,
+            past,
             not_before,
             avoid: avoid.iter().map(|name| name.to_string()).collect(),
             submitted,
@@ -174,9 +182,11 @@ impl JobV1 {
             hanging: self.hanging,
             shims_lost: self.shims_lost,
             restarts: self.restarts,
+            moving: self.moving,
             stop: self.stop,
             exit: self.exit,
             stderr: self.stderr,
+            past: self.past,
             not_before: self.not_before,
             avoid: self.avoid.into_iter().map(Arc::from).collect(),
             submitted: self.submitted,

@@ -1,4 +1,5 @@
-//! What is remembered of a session between a peer and the cluster.
+//! What is remembered of a session between a daemon and the cluster: one for each principal, so that
+//! a newer incarnation fences the older on whichever controller leads.
 
 use xce_model::{ClusterTime, Incarnation, Lsn, SessionId};
 
@@ -43,6 +44,7 @@ pub enum SessionKind {
 )]
 pub enum SessionFact {
     /// A peer was admitted; its session's number is given by the order of the log, its epoch is 1.
+    /// Whatever session the same principal had is over.
     Opened {
         /// Who it is.
         principal: String,
@@ -51,7 +53,7 @@ pub enum SessionFact {
         /// Which installation or process of it.
         incarnation: Incarnation,
         /// Fingerprint of its key.
-        fingerprint: [u8; 32],
+        fingerprint: [u8; 16],
     },
     /// The peer came back; what is said under a lower epoch counts no more.
     Resumed {
@@ -60,7 +62,7 @@ pub enum SessionFact {
         /// Its new epoch, one above the last.
         epoch: u64,
     },
-    /// It is over: the peer said so, it expired, or a newer incarnation took its place.
+    /// It is over.
     Ended {
         /// The session.
         session: SessionId,
@@ -89,7 +91,7 @@ pub struct SessionRecord {
     /// Which installation or process of it.
     pub incarnation: Incarnation,
     /// Fingerprint of its key.
-    pub fingerprint: [u8; 32],
+    pub fingerprint: [u8; 16],
     /// Rises with each resume, from 1.
     pub epoch: u64,
     /// When it was opened.

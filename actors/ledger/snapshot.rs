@@ -18,13 +18,19 @@ use xce_model::{JobId, ServiceId, SessionId};
 
 use crate::envelope::{self, Shape};
 use crate::operations::Place;
+use crate::level::LEVEL_OF_EPOCHS;
+use crate::past::{META_V1, MetaV1};
 use crate::policies::PolicyKey;
 use crate::rows::{
-    ArrayV1, CountsV1, JobV1, MetaV1, OperationV1, ServiceV1, SpecNumber, SpecV1, TombstonesV1,
+    ArrayV1, CountsV1, JobV1, MetaV2, OperationV1, ServiceV1, SpecNumber, SpecV1, TombstonesV1,
 };
 use crate::view::View;
 
-pub(crate) const META: Shape = shape(64, "snapshot head", 0x283e_2b24);
+pub(crate) const META: Shape = Shape {
+    version: 2,
+    min_reader: 2,
+    ..shape(64, "snapshot head", 0x283e_2b24)
+};
 pub(crate) const SPEC: Shape = shape(65, "specification", 0x6797_d5b3);
 pub(crate) const SERVICE: Shape = shape(66, "service", 0xdc16_1bfe);
 pub(crate) const JOB: Shape = shape(67, "job", 0x2ef5_b11f);
@@ -135,7 +141,12 @@ impl SnapshotRecords {
         let (ready, numbers) = (&mut self.ready, &mut self.numbers);
         self.stage = match &self.stage {
             Stage::Meta => {
-                ready.push_back(record(&META, &meta(view)));
+                // A standby of the level may be sent this snapshot.
+                ready.push_back(if view.level() >= LEVEL_OF_EPOCHS {
+                    record(&META, &meta(view))
+                } else {
+                    record(&META_V1, &MetaV1::of(meta(view)))
+                });
                 Stage::Services(None)
             }
             Stage::Services(after) => next(&view.services, after, Stage::Services, |service| {
@@ -233,9 +244,9 @@ fn operations(view: &View, after: Option<Place>, ready: &mut VecDeque<Vec<u8>>) 
     last
 }
 
-fn meta(view: &View) -> MetaV1 {
+fn meta(view: &View) -> MetaV2 {
     let changes = &view.changes;
-    MetaV1 {
+    MetaV2 {
         lsn: view.lsn,
         term: view.term,
         clock: view.clock.clone(),
@@ -264,6 +275,8 @@ fn meta(view: &View) -> MetaV1 {
             operations: 0,
             policies: changes.policies.floor(),
         },
+        level: view.level,
+        epochs: view.epochs.to_vec(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the jobs of a host hold of it; derived from the jobs.
 
 use imbl::{OrdMap, OrdSet};
+use xce_host::Remnant;
 use xce_model::{Bytes, JobId, MilliCpu};
 use xce_replica::JobRecord;
 
@@ -19,6 +20,10 @@ pub struct Usage {
     pub ports: OrdMap<u16, JobId>,
     /// The jobs that hold something.
     pub jobs: OrdSet<JobId>,
+    /// Runs that are not counted any more and may still live there; they hold what they had.
+    pub remnants: u32,
+    /// Ports that those may listen on, each with their number.
+    pub remnant_ports: OrdMap<u16, u32>,
 }
 
 impl Usage {
@@ -39,6 +44,41 @@ impl Usage {
             self.ports.remove(port);
         }
         self.jobs.remove(&job.id);
+    }
+
+    /// Whether nothing is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.remnants == 0
+    }
+
+    /// Whether a port is held.
+    pub fn holds_port(&self, port: u16) -> bool {
+        self.ports.contains_key(&port) || self.remnant_ports.contains_key(&port)
+    }
+
+    /// Counts in what a run that is not counted any more may still use.
+    pub(crate) fn add_remnant(&mut self, remnant: &Remnant) {
+        self.cpus.0 = self.cpus.0.wrapping_add(remnant.cpus.0);
+        self.memory.0 = self.memory.0.wrapping_add(remnant.memory.0);
+        for port in &remnant.ports {
+            *self.remnant_ports.entry(*port).or_default() += 1;
+        }
+        self.remnants += 1;
+    }
+
+    /// Counts out a run whose end is confirmed.
+    pub(crate) fn subtract_remnant(&mut self, remnant: &Remnant) {
+        self.cpus.0 = self.cpus.0.wrapping_sub(remnant.cpus.0);
+        self.memory.0 = self.memory.0.wrapping_sub(remnant.memory.0);
+        for port in &remnant.ports {
+            if let Some(count) = self.remnant_ports.get_mut(port) {
+                *count -= 1;
+                if *count == 0 {
+                    self.remnant_ports.remove(port);
+                }
+            }
+        }
+        self.remnants -= 1;
     }
 
     fn count(&mut self, job: &JobRecord, with: fn(u64, u64) -> u64) {

@@ -3,10 +3,11 @@
 //! Every table is a persistent map, so a clone costs the same at any size, and a reader that keeps
 //! an old one stops nobody.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
-use xce_host::HostRecord;
+use xce_host::{HostLife, HostRecord};
 use xce_model::{
     Bytes, ClusterTime, JobId, Lsn, MilliCpu, OperationId, ServiceId, SessionId, Version,
 };
@@ -18,7 +19,8 @@ use crate::arrays::ArrayRecord;
 use crate::changes::Changes;
 use crate::clock::ClusterClock;
 use crate::group::{Answer, Operation};
-use crate::members::FOUNDER;
+use crate::level::LEVEL_MIN;
+use crate::members::{Epoch, FOUNDER};
 use crate::operations::{Known, Operations};
 use crate::policies::{PolicyKey, PolicyRecord};
 use crate::sessions::SessionRecord;
@@ -39,6 +41,17 @@ pub enum Key {
     Session(SessionId),
     /// A profile, a project or a queue.
     Policy(PolicyKind, Arc<str>),
+}
+
+/// Highest numbers that were given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbers {
+    /// To jobs and arrays.
+    pub jobs: u64,
+    /// To services.
+    pub services: u64,
+    /// To sessions.
+    pub sessions: u64,
 }
 
 /// How many pending jobs ask for how much; its smallest keys tell when no host has room for any.
@@ -67,6 +80,18 @@ pub struct ChangeIndex {
     pub policies: Changes<PolicyKey>,
 }
 
+impl ChangeIndex {
+    /// Forgets what changed before a position: whoever is behind it reads the full state.
+    pub(crate) fn forget_before(&mut self, lsn: Lsn) {
+        self.jobs.set_floor(lsn);
+        self.arrays.set_floor(lsn);
+        self.hosts.set_floor(lsn);
+        self.services.set_floor(lsn);
+        self.sessions.set_floor(lsn);
+        self.policies.set_floor(lsn);
+    }
+}
+
 /// The ledger at one position.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct View {
@@ -79,6 +104,10 @@ pub struct View {
     pub(crate) last_session: u64,
     pub(crate) last_controller: u64,
     pub(crate) ignored: u64,
+    /// Feature level; 0 stands for the lowest.
+    pub(crate) level: u16,
+    /// The beginnings anew, in their order.
+    pub(crate) epochs: Arc<[Epoch]>,
 
     pub(crate) jobs: OrdMap<JobId, Arc<JobRecord>>,
     pub(crate) arrays: OrdMap<u64, Arc<ArrayRecord>>,
@@ -121,6 +150,30 @@ impl View {
     /// Highest number that was given to a controller.
     pub fn last_controller(&self) -> u64 {
         self.last_controller.max(FOUNDER)
+    }
+
+    /// Highest numbers given so far.
+    pub fn last_numbers(&self) -> Numbers {
+        Numbers {
+            jobs: self.last_job,
+            services: self.last_service,
+            sessions: self.last_session,
+        }
+    }
+
+    /// The feature level of the cluster: what is written is in its form.
+    pub fn level(&self) -> u16 {
+        self.level.max(LEVEL_MIN)
+    }
+
+    /// The beginnings of the cluster anew, in their order.
+    pub fn epochs(&self) -> &[Epoch] {
+        &self.epochs
+    }
+
+    /// Number of the epoch; 1 since the founding, as long as it never began anew.
+    pub fn epoch(&self) -> u32 {
+        self.epochs.last().map_or(1, |epoch| epoch.number)
     }
 
     /// Facts that did not fit the state when they applied, such as reports of a stale run.
@@ -177,6 +230,24 @@ impl View {
     /// What is held of a host; absent when nothing is.
     pub fn usage(&self, host: &str) -> Option<&Usage> {
         self.usage.get(host)
+    }
+
+    /// Whether a job's host is lost, or was removed: a replica is not live then, and not ended.
+    pub fn is_lost(&self, job: &JobRecord) -> bool {
+        let host = job.host.as_deref().filter(|_| job.state.holds_host());
+        let life = host.map(|host| self.hosts.get(host).map(|host| host.life));
+        matches!(life, Some(None | Some(HostLife::Lost)))
+    }
+
+    /// Indices of a version that live replicas have; one that is lost, or moved, gives its own to the
+    /// replica that takes its place.
+    pub(crate) fn indices_held(&self, service: ServiceId, version: Version) -> BTreeSet<u32> {
+        self.live_replicas(service)
+            .filter(|job| !job.moving && !self.is_lost(job))
+            .filter_map(|job| job.service)
+            .filter(|replica| replica.version == version)
+            .map(|replica| replica.index)
+            .collect()
     }
 
     /// Services by id.

@@ -17,8 +17,29 @@ use crate::message::{KIND_HELLO, KIND_HELLO_ANSWER, Message};
 
 /// Protocol versions that this program speaks.
 ///
-/// Source: chosen; the first version.
-pub const VERSIONS: VersionRange = VersionRange { low: 1, high: 1 };
+/// 1: the first. 2: controllers tell each other what they are, [`ABOUT_SINCE`].
+/// Source: counted; the version before the highest is spoken too, so that hosts are upgraded one by
+/// one.
+pub const VERSIONS: VersionRange = VersionRange { low: 1, high: 2 };
+
+/// Protocol version from which controllers tell each other what they are.
+pub const ABOUT_SINCE: u16 = 2;
+
+impl VersionRange {
+    /// The range that this program speaks, held back to a highest version; 0 holds nothing back.
+    ///
+    /// # Errors
+    /// The highest version is not within the range.
+    pub fn up_to(highest: u16) -> Result<Self, String> {
+        match highest {
+            0 => Ok(VERSIONS),
+            high if (VERSIONS.low..=VERSIONS.high).contains(&high) => Ok(Self { high, ..VERSIONS }),
+            other => Err(format!(
+                "protocol version {other} is not spoken here; this program speaks {VERSIONS}"
+            )),
+        }
+    }
+}
 
 /// A range of protocol versions, both ends included.
 #[derive(Archive, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +122,9 @@ pub struct Welcome {
     pub lsn: Lsn,
     /// Whether the old session goes on; false is a new one, with nothing of the old.
     pub resumed: bool,
+    /// Time in milliseconds over which peers spread their coming back when many lose their
+    /// connection at once: each waits for a random part of it. Follows the size of the cluster.
+    pub spread_ms: u64,
 }
 
 /// Why a hello is refused; the words are in [`HelloCode::word`].

@@ -44,6 +44,31 @@ pub struct Template {
     pub run_limit: Option<Millis>,
     /// Host labels that must match, each `name` and `value`.
     pub constraints: Vec<(String, String)>,
+    /// Whether two copies of it may never run at once.
+    pub single_copy: SingleCopy,
+}
+
+/// Whether two copies of a job may never run at once, though its host be out of reach.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    Serialize,
+    Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SingleCopy {
+    /// What is left of it on a lost host may run on for a while beside its next run.
+    #[default]
+    None,
+    /// Its processes end before its next run begins, by a lease that their shim holds.
+    Strict,
 }
 
 /// The user that a job runs as.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use xce_host::rules::lease;
 use xce_ledger::View;
+use xce_model::spec::SingleCopy;
 use xce_model::{ClusterTime, JobState, ServiceId, Version};
 
 use crate::candidate::Candidate;
@@ -18,6 +20,8 @@ pub(crate) enum Gate {
     ServiceEnds,
     /// So many replicas of its version are dispatched as may be while none has become ready.
     Dispatch { limit: u32, dispatched: u32 },
+    /// What is left of the copy that it replaces, on a lost host, may be alive until then.
+    Fence { until: ClusterTime },
 }
 
 /// Counts that gates compare with their limits; they grow with what a plan places.
@@ -26,6 +30,8 @@ pub(crate) struct Gates<'a> {
     now: ClusterTime,
     slots: BTreeMap<u64, u32>,
     dispatched: BTreeMap<(ServiceId, Version), u32>,
+    /// When lost strict copies are over, by service, making and index.
+    fences: BTreeMap<ServiceId, BTreeMap<(Version, u32), ClusterTime>>,
 }
 
 impl<'a> Gates<'a> {
@@ -35,6 +41,7 @@ impl<'a> Gates<'a> {
             now,
             slots: BTreeMap::new(),
             dispatched: BTreeMap::new(),
+            fences: BTreeMap::new(),
         }
     }
 
@@ -59,8 +66,16 @@ impl<'a> Gates<'a> {
         else {
             return Some(Gate::ServiceEnds);
         };
-        let limit = service.dispatch_limit(replica.version)?;
         let root = service.root_of(replica.version);
+        if candidate.spec.template.single_copy == SingleCopy::Strict {
+            let (view, id) = (self.view, replica.service);
+            let fences = self.fences.entry(id).or_insert_with(|| fences(view, id));
+            let until = fences.get(&(root, replica.index)).copied();
+            if let Some(until) = until.filter(|until| *until > self.now) {
+                return Some(Gate::Fence { until });
+            }
+        }
+        let limit = service.dispatch_limit(replica.version)?;
         let dispatched = *self
             .dispatched
             .entry((replica.service, root))
@@ -84,7 +99,7 @@ impl<'a> Gates<'a> {
     }
 }
 
-/// Replicas of one making that hold a host and are not told to stop.
+/// Replicas of one making that hold a host which is not lost, and are not told to stop.
 fn count_dispatched(view: &View, service: ServiceId, root: Version) -> u32 {
     let Some(record) = view.service(service) else {
         return 0;
@@ -92,8 +107,27 @@ fn count_dispatched(view: &View, service: ServiceId, root: Version) -> u32 {
     let count = view
         .live_replicas(service)
         .filter(|job| job.state.holds_host() && job.state != JobState::Stopping)
+        .filter(|job| !view.is_lost(job))
         .filter_map(|job| job.service)
         .filter(|replica| record.root_of(replica.version) == root)
         .count();
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// When the lost copies of a service are over, by making and index.
+fn fences(view: &View, service: ServiceId) -> BTreeMap<(Version, u32), ClusterTime> {
+    let mut fences: BTreeMap<(Version, u32), ClusterTime> = BTreeMap::new();
+    let Some(record) = view.service(service) else {
+        return fences;
+    };
+    for job in view.live_replicas(service).filter(|job| view.is_lost(job)) {
+        let host = job.host.as_deref().and_then(|host| view.host(host));
+        let until = host.and_then(|host| lease::fenced_at(host));
+        if let (Some(replica), Some(until)) = (job.service, until) {
+            let place = (record.root_of(replica.version), replica.index);
+            let known = fences.entry(place).or_insert(until);
+            *known = until.max(*known);
+        }
+    }
+    fences
 }

@@ -72,7 +72,11 @@ pub fn next_wake(view: &View, now: ClusterTime) -> Option<ClusterTime> {
     let after = (now.after(xce_model::Millis(1)), JobId::element(0, 0));
     let delay = view.delays().range(after..).next().map(|(time, _)| *time);
     let trial = xce_host::rules::next_trial(view.hosts().values().map(AsRef::as_ref), now);
-    delay.into_iter().chain(trial).min()
+    // A replica may wait until the copy that it replaces is over.
+    let hosts = view.hosts().values();
+    let fences = hosts.filter_map(|host| xce_host::rules::lease::fenced_at(host));
+    let fence = fences.filter(|until| *until > now).min();
+    delay.into_iter().chain(trial).chain(fence).min()
 }
 
 /// Whether a queue is looked at further.

@@ -185,7 +185,8 @@ impl<'a> Pool<'a> {
             let same = job
                 .service
                 .is_some_and(|other| self.making(other) == making);
-            if let Some(host) = job.host.as_ref().filter(|_| same && job.state.holds_host())
+            let is_there = same && job.state.holds_host() && !self.view.is_lost(job);
+            if let Some(host) = job.host.as_ref().filter(|_| is_there)
                 && let Ok(place) = self.slots.binary_search_by(|slot| slot.name.cmp(host))
             {
                 counts[place] += 1;
@@ -349,7 +350,8 @@ impl<'a> Slot<'a> {
         let mut taken: Vec<u16> = Vec::with_capacity(template.ports.len());
         for port in template.ports.iter().filter_map(|spec| spec.port) {
             let holder = self.usage.and_then(|usage| usage.ports.get(&port).copied());
-            if holder.is_some() || self.ports.contains(&port) || taken.contains(&port) {
+            let is_held = self.usage.is_some_and(|usage| usage.holds_port(port));
+            if is_held || self.ports.contains(&port) || taken.contains(&port) {
                 return Err(Miss::Port { port, holder });
             }
             taken.push(port);
@@ -377,7 +379,7 @@ impl<'a> Slot<'a> {
                 && !self.ports.contains(port)
                 && self
                     .usage
-                    .is_none_or(|usage| !usage.ports.contains_key(port))
+                    .is_none_or(|usage| !usage.holds_port(*port))
         })
     }
 }

@@ -51,9 +51,10 @@ pub(crate) fn no_host(view: &View) -> Reason {
     if view.hosts().is_empty() {
         return Reason::new("no_host", "no host has joined");
     }
-    let state = |host: &HostRecord| match &host.closed {
-        Some(closure) => format!("{} is closed ({})", host.inventory.name, closure.reason),
-        None => format!("{} is {}", host.inventory.name, host.life.word()),
+    let state = |host: &HostRecord| match (&host.closed, &host.drain) {
+        (Some(closure), _) => format!("{} is closed ({})", host.inventory.name, closure.reason),
+        (None, Some(drain)) => format!("{} is drained ({})", host.inventory.name, drain.reason),
+        (None, None) => format!("{} is {}", host.inventory.name, host.life.word()),
     };
     let up: Vec<&HostRecord> = view.hosts().values().map(|host| &**host).collect();
     let any_up = up.iter().any(|host| host.is_reachable());

@@ -128,6 +128,13 @@ impl<'a> Explainer<'a> {
             Gate::Slots { limit } => {
                 Reason::new("array_slots", format!("array slot limit {limit} reached"))
             }
+            Gate::Fence { until } => {
+                let left = until.since(self.now);
+                let text = format!(
+                    "the copy that it replaces, on a lost host, is surely over in {left} (single_copy = strict)"
+                );
+                Reason::new("single_copy", text)
+            }
             Gate::ServiceEnds => Reason::new("service_ends", "its service is being deleted"),
             Gate::Dispatch { limit, dispatched } => match candidate.service {
                 Some(replica) => self.dispatch(replica, limit, dispatched),

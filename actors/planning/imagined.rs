@@ -8,7 +8,7 @@ use xce_model::{ClusterTime, JobId, Refusal, ServiceId, WallTime};
 use xce_placement::{Explainer, Queue};
 use xce_replica::JobRecord;
 use xce_service::explain::{Explanation, explain};
-use xce_service::rules::{Answer, Census, Change, Counts, Effect, Event, Situation, decide};
+use xce_service::rules::{Answer, Census, Change, Counts, Effect, Event, Draining, Situation, decide};
 use xce_service::{Replicas, Roster, ServiceFact, ServiceRecord};
 
 use crate::bounds::FACT_WORK;
@@ -76,6 +76,7 @@ impl<'q> Imagined<'q> {
 
     fn with_situation<T>(&self, seen: impl FnOnce(&Situation<'_>) -> T) -> Option<T> {
         let life = |host: &str| self.view.host(host).map(|host| host.life);
+        let draining = |host: &str| self.view.host(host).and_then(|host| Draining::of(host));
         let replicas = match self.roster() {
             Some(roster) => Replicas::Kept(roster),
             None => Replicas::Listed(&[]),
@@ -84,6 +85,7 @@ impl<'q> Imagined<'q> {
             service: self.record()?,
             replicas,
             life: &life,
+            draining: &draining,
             now: self.now,
             wall: self.wall,
         }))

@@ -174,6 +174,7 @@ fn ended(job: &JobRecord, world: &Imagined<'_>) -> JobFact {
         not_before: world.now,
         avoid: None,
         held,
+        at: world.wall,
     };
     match then {
         AfterStop::Requeue => requeued(false),

@@ -1,6 +1,6 @@
 //! The lowest layers: what holds where nobody says anything, and the account of who asks.
 
-use xce_model::spec::{RestartMode, Spread};
+use xce_model::spec::{RestartMode, SingleCopy, Spread};
 
 use crate::defaults;
 use crate::document::{JobFile, ServiceFile};
@@ -20,6 +20,7 @@ pub fn service() -> ServiceFile {
         spread: Some(unfold::spread(&Spread::default())),
         rollout: Some(unfold::rollout(&defaults::ROLLOUT)),
         replacement: Some(unfold::replacement(&defaults::REPLACEMENT)),
+        single_copy: Some(SingleCopy::None),
         ..ServiceFile::default()
     }
 }
@@ -35,6 +36,7 @@ pub fn job() -> JobFile {
         stop: Some(unfold::stop(&defaults::STOP)),
         held: Some(false),
         rerunnable: Some(false),
+        single_copy: Some(SingleCopy::None),
         ..JobFile::default()
     }
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xce_model::Millis;
+use xce_model::spec::SingleCopy;
 
 pub use parts::{
     ExecFile, GrpcFile, HttpFile, PortFile, ProbeFile, ProbesFile, ReplacementFile, ResourcesFile,
@@ -86,6 +87,10 @@ pub struct ServiceFile {
     /// Labels that a host must have, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constraints: Option<BTreeMap<String, String>>,
+    /// `strict`: two copies never run at once, though its host be out of reach. Default none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<values::SingleCopySchema>")]
+    pub single_copy: Option<SingleCopy>,
 }
 
 /// A batch job as a profile or a request gives it: any part of it.
@@ -136,6 +141,10 @@ pub struct JobFile {
     /// Labels that a host must have, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constraints: Option<BTreeMap<String, String>>,
+    /// `strict`: two copies never run at once, though its host be out of reach. Default none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<values::SingleCopySchema>")]
+    pub single_copy: Option<SingleCopy>,
     /// Elements of an array and, after `%`, how many run at once, such as `1-100%10`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array: Option<Elements>,

@@ -96,6 +96,7 @@ pub fn job(leaves: &Leaves, user: &User, purpose: Purpose) -> Result<JobSpec, Ve
         stop: file.stop,
         run_limit: file.run_limit,
         constraints: file.constraints,
+        single_copy: file.single_copy,
         ..ServiceFile::default()
     };
     let template = template(&runs, user, purpose, &mut problems);
@@ -221,6 +222,7 @@ fn template(
         stop: stop(file.stop.as_ref()),
         run_limit: file.run_limit,
         constraints: pairs("constraints", file.constraints.as_ref(), problems),
+        single_copy: file.single_copy.unwrap_or_default(),
     }
 }
 

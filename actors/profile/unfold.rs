@@ -50,6 +50,7 @@ pub fn job(spec: &JobSpec) -> JobFile {
         stop: runs.stop,
         run_limit: runs.run_limit,
         constraints: runs.constraints,
+        single_copy: runs.single_copy,
         array: spec.array.clone().map(Elements),
         held: Some(spec.held),
         rerunnable: Some(spec.rerunnable),
@@ -69,6 +70,7 @@ fn what_runs(template: &Template) -> ServiceFile {
         stop: Some(stop(&template.stop)),
         run_limit: template.run_limit,
         constraints: Some(table(&template.constraints)),
+        single_copy: Some(template.single_copy),
         ..ServiceFile::default()
     }
 }

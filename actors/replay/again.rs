@@ -91,8 +91,12 @@ impl Decider {
                 Err(refusal) => Again::Nothing(refusal.to_string()),
             },
             GroupEvent::HostCommand { host, command } => {
-                let decided = host::command(view, host, command, &group.principal);
-                of_result(decided.map(|(decided, _text)| decided))
+                let decided = host::command(view, host, command, &group.principal, times);
+                of_result(decided.map(|(step, _text)| step.decided))
+            }
+            GroupEvent::HostDrainDue { host } => {
+                let step = xce_deciding::draining::due(view, host, times);
+                of_option(step.map(|step| step.decided))
             }
             GroupEvent::CleanUp { keep } => {
                 Again::Decided(xce_deciding::clean_up(view, *keep, group.at))

@@ -222,6 +222,8 @@ pub enum JobFact {
         avoid: Option<String>,
         /// Whether it waits as held.
         held: bool,
+        /// When that run ended, by the wall clock of its host, where it is known.
+        at: WallTime,
     },
     /// Processes were stopped (SIGSTOP) for a while.
     Suspended {
@@ -304,6 +306,21 @@ pub enum JobFact {
     /// Every reader of its service's endpoints has said that it does not use its endpoints any more:
     /// the drain of its stop is over.
     Drained {
+        /// The job.
+        job: JobId,
+        /// Run.
+        run: Run,
+    },
+    /// It is to leave its host, which is drained: another replica of its index takes its place, and
+    /// it goes on until that one works.
+    MoveBegan {
+        /// The job.
+        job: JobId,
+        /// Run.
+        run: Run,
+    },
+    /// It stays after all.
+    MoveEnded {
         /// The job.
         job: JobId,
         /// Run.

@@ -2,6 +2,10 @@
 //!
 //! Never reads a clock. A report of another run than the job's current one changes nothing.
 
+mod lost;
+
+pub use lost::{decide_confirmed_dead, decide_host_lost, decide_without_worker};
+
 use xce_model::{Cause, ClusterTime, Exit, JobState, Millis, Refusal, WallTime};
 
 use crate::facts::{AfterStop, JobFact};
@@ -41,6 +45,8 @@ pub enum Command {
     Suspend,
     /// Let them go on.
     Resume,
+    /// Its run is known to be dead, although nobody confirms it.
+    ConfirmDead,
 }
 
 impl Command {
@@ -53,6 +59,7 @@ impl Command {
             Self::Requeue => "requeue",
             Self::Suspend => "suspend",
             Self::Resume => "resume",
+            Self::ConfirmDead => "confirm-dead",
         }
     }
 }
@@ -71,7 +78,8 @@ pub fn decide_command(
         Command::Kill(cause) => Ok(kill(job, cause, wall)),
         Command::Hold => hold(job),
         Command::Release => release(job),
-        Command::Requeue => requeue(job, now),
+        Command::Requeue => requeue(job, now, wall),
+        Command::ConfirmDead => decide_confirmed_dead(job, true, now, wall),
         // The processes are the worker's: the order is an effect, its report the fact.
         Command::Suspend => match job.state {
             JobState::Run | JobState::Susp => Ok(Vec::new()),
@@ -157,7 +165,23 @@ fn release(job: &JobRecord) -> Result<Vec<JobFact>, Refusal> {
     }
 }
 
-fn requeue(job: &JobRecord, now: ClusterTime) -> Result<Vec<JobFact>, Refusal> {
+/// Stops the run if there is one, and lets the next one follow; also of a job that has ended. What its
+/// service ends or has ended stays so: the service decides how many there are.
+fn requeue(job: &JobRecord, now: ClusterTime, wall: WallTime) -> Result<Vec<JobFact>, Refusal> {
+    let ends = job.stop.is_some_and(|stop| stop.then == AfterStop::End);
+    if job.service.is_some() && (ends || job.moving || job.state.is_terminal()) {
+        let what = match (ends, job.moving) {
+            (true, _) => "is being stopped",
+            (false, true) => "is moved off its host",
+            (false, false) => "has ended",
+        };
+        let text = format!(
+            "cannot requeue job {}: it is a replica that {what}, and its service decides whether \
+             another takes its place",
+            job.id
+        );
+        return Err(Refusal::refused("wrong_state", text));
+    }
     let facts = match job.state {
         JobState::Held => {
             return Err(wrong_state(
@@ -178,7 +202,8 @@ fn requeue(job: &JobRecord, now: ClusterTime) -> Result<Vec<JobFact>, Refusal> {
         },
         JobState::Done | JobState::Exit => {
             let exit = job.exit.clone().unwrap_or_else(|| Exit::of(Cause::Exited));
-            vec![again(job, exit, now, None, false)]
+            let at = job.ended.unwrap_or(wall);
+            vec![again(job, (exit, at), now, None, false)]
         }
     };
     Ok(facts)
@@ -186,7 +211,7 @@ fn requeue(job: &JobRecord, now: ClusterTime) -> Result<Vec<JobFact>, Refusal> {
 
 fn again(
     job: &JobRecord,
-    exit: Exit,
+    (exit, at): (Exit, WallTime),
     not_before: ClusterTime,
     avoid: Option<String>,
     held: bool,
@@ -198,7 +223,19 @@ fn again(
         not_before,
         avoid,
         held,
+        at,
     }
+}
+
+/// Decides what becomes of a batch job on a host that is drained, when the deadline has passed: it runs
+/// again elsewhere where it may, and else it ends. A replica is its service's to move.
+pub fn decide_drained(job: &JobRecord) -> Option<JobFact> {
+    let then = match job.spec.rerunnable {
+        true => AfterStop::Requeue,
+        false => AfterStop::End,
+    };
+    let runs = matches!(job.state, JobState::Start | JobState::Run | JobState::Susp);
+    (runs && job.service.is_none()).then(|| stop(job, Cause::TermDrain, then))
 }
 
 /// What a worker's report means.
@@ -356,8 +393,8 @@ fn ended(job: &JobRecord, exit: &Exit, stderr: &str, at: WallTime, now: ClusterT
         stderr: stderr.to_owned(),
     };
     match job.stop.map(|stop| stop.then) {
-        Some(AfterStop::Requeue) => again(job, exit.clone(), now, None, false),
-        Some(AfterStop::Hold) => again(job, exit.clone(), now, None, true),
+        Some(AfterStop::Requeue) => again(job, (exit.clone(), at), now, None, false),
+        Some(AfterStop::Hold) => again(job, (exit.clone(), at), now, None, true),
         Some(AfterStop::End) => end(),
         None if job.spec.rerunnable && ends_its_shims(job, exit.cause) => {
             let mut exit = exit.clone();
@@ -373,7 +410,7 @@ fn ended(job: &JobRecord, exit: &Exit, stderr: &str, at: WallTime, now: ClusterT
             }
         }
         None if host_ended_it(exit.cause) && job.spec.rerunnable => {
-            again(job, exit.clone(), now, None, false)
+            again(job, (exit.clone(), at), now, None, false)
         }
         None => end(),
     }
@@ -428,7 +465,19 @@ fn launch_failed(
         cause: Cause::HostLaunchFailed,
         detail: format!("{host}: {text}"),
     };
-    match job.stop.map(|stop| stop.then) {
+    // Another one has the index of a replica that is moved: it does not come back.
+    let then = job.stop.map(|stop| stop.then);
+    let (then, exit) = match job.moving {
+        true => (
+            Some(AfterStop::End),
+            Exit {
+                cause: Cause::TermDrain,
+                ..exit
+            },
+        ),
+        false => (then, exit),
+    };
+    match then {
         Some(AfterStop::End) => JobFact::Ended {
             job: job.id,
             run: job.run,
@@ -445,25 +494,11 @@ fn launch_failed(
             let held = then == Some(AfterStop::Hold);
             again(
                 job,
-                exit,
+                (exit, at),
                 now.after(Millis(wait)),
                 Some(host.to_owned()),
                 held,
             )
         }
     }
-}
-
-/// Decides what the loss of its host means for a job that holds it.
-///
-/// A replica ends and its service replaces it; a batch job runs again where it may.
-pub fn decide_host_lost(job: &JobRecord, now: ClusterTime, wall: WallTime) -> JobFact {
-    let host = job.host.as_deref().unwrap_or_default();
-    let exit = Exit {
-        code: None,
-        signal: None,
-        cause: Cause::HostLost,
-        detail: format!("host {host} was silent for the whole grace"),
-    };
-    ended(job, &exit, "", wall, now)
 }

@@ -51,6 +51,34 @@ pub struct StopRequest {
     pub drained: bool,
 }
 
+/// Earlier runs that a job remembers. Source: chosen, as the history of versions of a service.
+pub const PAST_RUNS_MAX: usize = 10;
+
+/// A run that ended and was followed by another.
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub struct PastRun {
+    /// Its number.
+    pub run: Run,
+    /// Where it ran.
+    pub host: String,
+    /// When it started, by the host's wall clock; absent when it never did.
+    pub started: Option<WallTime>,
+    /// When it ended, by the host's wall clock.
+    pub ended: WallTime,
+    /// How it ended.
+    pub exit: Exit,
+}
+
 /// A job as committed. Shared parts stand behind `Arc`, so that many jobs of one shape are small.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobRecord {
@@ -100,12 +128,16 @@ pub struct JobRecord {
     pub shims_lost: u32,
     /// Restarts in place in all runs.
     pub restarts: u32,
+    /// Whether another replica takes its place, since its host is drained.
+    pub moving: bool,
     /// A stop that was asked for and is not confirmed.
     pub stop: Option<StopRequest>,
     /// How the last run or start ended.
     pub exit: Option<Exit>,
     /// Last lines of stderr at that end.
     pub stderr: String,
+    /// Earlier runs, the oldest first, at most [`PAST_RUNS_MAX`].
+    pub past: Vec<PastRun>,
     /// Not placed before this time.
     pub not_before: ClusterTime,
     /// Hosts that could not start it.
@@ -161,9 +193,11 @@ impl JobRecord {
             hanging: String::new(),
             shims_lost: 0,
             restarts: 0,
+            moving: false,
             stop: None,
             exit: None,
             stderr: String::new(),
+            past: Vec::new(),
             not_before: ClusterTime(0),
             avoid: Vec::new(),
             submitted: wall,
@@ -236,8 +270,10 @@ impl JobRecord {
                 not_before,
                 avoid,
                 held,
+                at,
                 ..
             } => {
+                self.remember_run(exit, *at);
                 self.requeue(exit, *not_before, avoid.as_deref(), now);
                 self.state = if *held {
                     JobState::Held
@@ -257,6 +293,8 @@ impl JobRecord {
             JobFact::RestartUnwanted { start, .. } => self.unwant_restart(*start),
             JobFact::RestartGranted { start, wish, .. } => self.grant_restart(*start, *wish, now),
             JobFact::StopHangs { text, .. } => self.hanging.clone_from(text),
+            JobFact::MoveBegan { .. } => self.moving = true,
+            JobFact::MoveEnded { .. } => self.moving = false,
             JobFact::Drained { .. } => {
                 if let Some(stop) = &mut self.stop {
                     stop.drained = true;
@@ -290,6 +328,7 @@ impl JobRecord {
         self.unrunnable.clear();
         self.forget_restart();
         self.hanging.clear();
+        self.moving = false;
         self.stop = None;
         self.exit = None;
         self.stderr.clear();
@@ -328,6 +367,23 @@ impl JobRecord {
         self.pid = 0;
     }
 
+    /// Keeps how the last run ended, before another one follows.
+    fn remember_run(&mut self, exit: &Exit, at: WallTime) {
+        let Some(host) = self.host.as_deref().filter(|_| self.run > 0) else {
+            return;
+        };
+        if self.past.len() >= PAST_RUNS_MAX {
+            self.past.remove(0);
+        }
+        self.past.push(PastRun {
+            run: self.run,
+            host: host.to_owned(),
+            started: self.started,
+            ended: at,
+            exit: exit.clone(),
+        });
+    }
+
     fn requeue(
         &mut self,
         exit: &Exit,
@@ -362,6 +418,7 @@ impl JobRecord {
         self.forget_restart();
         self.hanging.clear();
         self.unrunnable.clear();
+        self.moving = false;
         self.stop_took = self.stop.map(|stop| now.since(stop.since));
         self.stop = None;
     }
@@ -408,6 +465,9 @@ impl JobRecord {
         let restarts = self.restart_wish.is_some() || self.restart_permit.is_some();
         if restarts && (!self.state.holds_host() || self.state == JobState::Stopping) {
             return Err(format!("job {} is {} and restarts", self.id, self.state));
+        }
+        if self.moving && (!self.state.holds_host() || self.service.is_none()) {
+            return Err(format!("job {} is {} and moves", self.id, self.state));
         }
         if !self.state.holds_host() && !self.ports.is_empty() {
             return Err(format!("job {} holds ports without a host", self.id));

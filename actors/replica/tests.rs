@@ -1,3 +1,5 @@
+mod requeue;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -49,6 +51,7 @@ fn spec(rerunnable: bool) -> JobSpec {
             },
             run_limit: None,
             constraints: Vec::new(),
+            single_copy: xce_model::spec::SingleCopy::None,
         },
         array: None,
         held: false,
@@ -175,7 +178,7 @@ fn a1_late_end_of_an_earlier_run_is_stale() {
 fn a3_report_of_another_host_is_stale() {
     let mut job = pending(true);
     place(&mut job, "w1");
-    let lost = decide_host_lost(&job, ClusterTime(4), WallTime(4));
+    let lost = decide_host_lost(&job, "host w1 is lost", ClusterTime(4), WallTime(4));
     apply(&mut job, &[lost]);
     assert_eq!(job.state, JobState::Pend);
     place(&mut job, "w2");
@@ -220,9 +223,9 @@ fn loss_of_the_host_ends_what_may_not_run_again() {
     place(&mut job, "w1");
     apply(
         &mut job.clone(),
-        &[decide_host_lost(&job, ClusterTime(4), WallTime(4))],
+        &[decide_host_lost(&job, "host w1 is lost", ClusterTime(4), WallTime(4))],
     );
-    let lost = decide_host_lost(&job, ClusterTime(4), WallTime(4));
+    let lost = decide_host_lost(&job, "host w1 is lost", ClusterTime(4), WallTime(4));
     apply(&mut job, &[lost]);
     assert_eq!(job.state, JobState::Exit);
     assert_eq!(job.exit.unwrap().cause, Cause::HostLost);
@@ -514,7 +517,7 @@ proptest! {
                     }
                 }
                 Step::LoseHost if job.state.holds_host() => {
-                    let fact = decide_host_lost(&job, ClusterTime(1), WallTime(1));
+                    let fact = decide_host_lost(&job, "host w1 is lost", ClusterTime(1), WallTime(1));
                     apply(&mut job, &[fact]);
                 }
                 Step::LoseHost => {}

@@ -2,7 +2,7 @@
 
 use xce_model::{Cause, Exit, JobState, Lsn};
 
-use crate::state::{JobRecord, ProbeTrouble};
+use crate::state::{JobRecord, PastRun, ProbeTrouble};
 
 /// A job in machine output.
 #[derive(
@@ -35,6 +35,8 @@ pub struct JobView {
     pub host: Option<String>,
     /// Whether that host answers; absent where the job holds no host.
     pub reachable: Option<bool>,
+    /// Whether that host is lost: a replica there is not live, and has not ended.
+    pub lost: bool,
     /// How the last run ended.
     pub exit: Option<ExitView>,
     /// When it was submitted, RFC 3339.
@@ -71,6 +73,8 @@ pub struct JobView {
     pub pid: Option<u32>,
     /// Ports by name.
     pub ports: Vec<PortView>,
+    /// Earlier runs, the oldest first; at most ten.
+    pub past: Vec<PastRunView>,
     /// For an array: its elements by state.
     pub array: Option<ArrayView>,
     /// Last lines of stderr when it ended.
@@ -96,6 +100,33 @@ pub struct PortView {
     pub name: String,
     /// Number.
     pub port: u16,
+}
+
+/// A run that ended and was followed by another, in machine output.
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub struct PastRunView {
+    /// Its number.
+    pub run: u32,
+    /// Where it ran.
+    pub host: String,
+    /// When it started; absent when it never did.
+    pub started: Option<String>,
+    /// When it ended.
+    pub ended: String,
+    /// How it ended.
+    pub exit: ExitView,
+    /// The same in words.
+    pub reason: String,
 }
 
 /// An array in machine output.
@@ -166,6 +197,8 @@ pub struct Surroundings {
     pub waiting: Option<(String, String)>,
     /// Whether its host answers.
     pub reachable: Option<bool>,
+    /// Whether its host is lost.
+    pub lost: bool,
     /// Name of its service.
     pub service: Option<String>,
     /// Why it is not restarted although it is no longer alive, where it waits for its turn.
@@ -193,6 +226,7 @@ pub fn view(job: &JobRecord, around: Surroundings, time: FormatTime<'_>) -> JobV
             .filter(|_| holds || job.state.is_terminal())
             .map(str::to_owned),
         reachable: if holds { around.reachable } else { None },
+        lost: around.lost,
         exit: job.exit.as_ref().map(ExitView::from),
         submitted: time(job.submitted),
         started: job.started.map(time),
@@ -218,15 +252,34 @@ pub fn view(job: &JobRecord, around: Surroundings, time: FormatTime<'_>) -> JobV
                 port: *port,
             })
             .collect(),
+        past: job.past.iter().map(|run| past_run(run, time)).collect(),
         array: None,
         stderr: job.stderr.clone(),
         lsn: job.changed,
     }
 }
 
+fn past_run(run: &PastRun, time: FormatTime<'_>) -> PastRunView {
+    PastRunView {
+        run: run.run,
+        host: run.host.clone(),
+        started: run.started.map(time),
+        ended: time(run.ended),
+        exit: ExitView::from(&run.exit),
+        reason: run.exit.to_string(),
+    }
+}
+
 fn reason(job: &JobRecord, around: &Surroundings) -> (String, String) {
     let pair = |code: &str, text: String| (code.to_owned(), text);
     let host = job.host.as_deref().unwrap_or("?");
+    if around.lost {
+        let text = format!(
+            "lost with {host}; it ends when a replica that takes its place has a host, and goes on \
+             where {host} is back before"
+        );
+        return pair("lost", text);
+    }
     match job.state {
         JobState::Pend => around
             .waiting
@@ -261,6 +314,11 @@ fn running_reason(job: &JobRecord, around: &Surroundings, host: &str) -> (String
             "unreachable",
             format!("runs on {host}, which does not answer"),
         );
+    }
+    if job.moving {
+        let text =
+            format!("runs on {host}, which is drained, until another one has taken its place");
+        return pair("moving", text);
     }
     if job.running_since.is_none() {
         let last = job

@@ -86,6 +86,9 @@ pub enum Want {
         /// The wish that is granted.
         wish: u32,
     },
+    /// Leave it as it is: the cluster lost the time in which it was ordered, and an operator will
+    /// decide.
+    Leave,
 }
 
 /// Everything a worker needs to run a job.

@@ -2,7 +2,7 @@
 
 use xce_model::{ClusterTime, JobId};
 
-use crate::rules::{Blocker, Census, Situation, Standing, blocker};
+use crate::rules::{Blocker, Census, Situation, Standing, blocker, draining};
 use crate::state::{Phase, ServiceRecord};
 use crate::view::{Condition, ConditionView};
 
@@ -47,6 +47,30 @@ pub fn explain(
     explain_counted(situation, &census, why_pending)
 }
 
+/// Why replicas of a service do not leave a host that is drained yet; none where none is left there
+/// that could.
+pub fn explain_drain(
+    situation: &Situation<'_>,
+    host: &str,
+    why_pending: &dyn Fn(JobId) -> Option<String>,
+) -> Option<String> {
+    let record = situation.service;
+    let census = Census::take(record, situation);
+    let mut blocker = draining(record, &census, situation, Some(host))?;
+    say_why_pending(&mut blocker, why_pending);
+    Some(blocker.to_string())
+}
+
+fn say_why_pending(blocker: &mut Blocker, why_pending: &dyn Fn(JobId) -> Option<String>) {
+    for waiting in blocker.waiting_mut() {
+        if waiting.standing == Standing::Pending
+            && let Some(text) = why_pending(waiting.job)
+        {
+            waiting.text = text;
+        }
+    }
+}
+
 /// As [`explain`], for replicas that are counted already.
 pub(crate) fn explain_counted(
     situation: &Situation<'_>,
@@ -60,13 +84,7 @@ pub(crate) fn explain_counted(
         blocker(record, census, situation)
     };
     if let Some(blocker) = &mut blocker {
-        for waiting in blocker.waiting_mut() {
-            if waiting.standing == Standing::Pending
-                && let Some(text) = why_pending(waiting.job)
-            {
-                waiting.text = text;
-            }
-        }
+        say_why_pending(blocker, why_pending);
     }
     let line = blocker
         .as_ref()

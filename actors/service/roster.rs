@@ -45,6 +45,8 @@ pub struct Mark {
     pub worked: bool,
     /// Whether it waits for its turn to restart, or takes it.
     pub restarts: bool,
+    /// Whether another replica of its index takes its place.
+    pub moving: bool,
 }
 
 impl Mark {
@@ -70,6 +72,7 @@ impl Mark {
             unprobed: proof > Millis(0),
             worked: job.was_ready && job.ready_longest >= proof,
             restarts: job.restart_wish.is_some() || job.restart_permit.is_some(),
+            moving: job.moving,
         })
     }
 
@@ -134,7 +137,9 @@ impl Roster {
             self.news.remove(&key);
             return;
         };
-        less(&mut self.indices, &(mark.version, mark.index));
+        if !mark.moving {
+            less(&mut self.indices, &(mark.version, mark.index));
+        }
         if let Some(host) = held_host(job) {
             less(&mut self.hosts, host);
         }
@@ -155,7 +160,9 @@ impl Roster {
             }
             return;
         };
-        *self.indices.entry((mark.version, mark.index)).or_default() += 1;
+        if !mark.moving {
+            *self.indices.entry((mark.version, mark.index)).or_default() += 1;
+        }
         if let Some(host) = held_host(job) {
             *self.hosts.entry(Arc::clone(host)).or_default() += 1;
         }
@@ -200,7 +207,7 @@ impl Roster {
         self.hosts.keys()
     }
 
-    /// Whether a live replica of a version has an index.
+    /// Whether a live replica of a version has an index; one that is moved has left it to another.
     pub fn has_index(&self, version: Version, index: u32) -> bool {
         self.indices.contains_key(&(version, index))
     }

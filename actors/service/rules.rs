@@ -11,6 +11,7 @@ mod command;
 mod delete;
 mod draft;
 mod fence;
+mod moving;
 mod replace;
 mod rollout;
 mod room;
@@ -24,15 +25,16 @@ pub use budget::{Turns, most_restarts, waits_for_turn};
 pub use census::{Census, Counts, Group, Replica, Standing};
 pub use command::{Author, Base, Command, Which};
 pub use fence::{Fence, resolve};
+pub use moving::Hold;
 pub use replace::{is_failure, is_news};
 pub use rollout::{Blocker, measure};
 pub use room::{RoomNeeded, cannot_move, room_needed};
 pub use share::{Size, shares};
 pub use validate::check_spec;
 
-pub(crate) use rollout::blocker;
+pub(crate) use rollout::{blocker, draining};
 
-use xce_host::HostLife;
+use xce_host::{HostLife, HostRecord};
 use xce_model::decision::Decision;
 use xce_model::{ClusterTime, Refusal, WallTime};
 use xce_replica::JobFact;
@@ -52,10 +54,28 @@ pub struct Situation<'a> {
     pub replicas: Replicas<'a>,
     /// Where a host is in its life; none for one that was removed.
     pub life: &'a dyn Fn(&str) -> Option<HostLife>,
+    /// The drain of a host, where it is drained.
+    pub draining: &'a dyn Fn(&str) -> Option<Draining>,
     /// Cluster time.
     pub now: ClusterTime,
     /// The controller's wall clock, for display in facts.
     pub wall: WallTime,
+}
+
+/// The drain of a host, as far as its replicas are concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Draining {
+    /// From then on replicas stop without waiting for their replacement, as far as the service may
+    /// miss them; never when absent.
+    pub until: Option<ClusterTime>,
+}
+
+impl Draining {
+    /// That of a host.
+    pub fn of(host: &HostRecord) -> Option<Self> {
+        let until = host.drain.as_ref()?.until;
+        Some(Self { until })
+    }
 }
 
 /// What a decision is about.
@@ -137,6 +157,9 @@ fn advance(draft: &mut Draft<'_>) {
         return;
     }
     settle::settle(draft, &census);
+    if !draft.has_job_step() {
+        moving::step(draft, &census);
+    }
     if !draft.has_job_step() {
         rollout::step(draft, &census);
     }

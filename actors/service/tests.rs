@@ -1,7 +1,9 @@
 //! Tables, scenarios and properties of a service's rules.
 
 mod cases;
+mod draining;
 mod endpoints;
+mod making;
 mod origins;
 mod properties;
 mod replacing;

@@ -47,6 +47,8 @@ pub struct ServiceView {
     pub available: u32,
     /// Replicas told to stop whose end is not confirmed.
     pub stopping: u32,
+    /// Replicas whose host is lost: not live, and not ended before another one has taken their place.
+    pub lost: u32,
     /// Live replicas of the current version that are not stopping.
     pub updated: u32,
     /// Number of the current version.
@@ -200,6 +202,8 @@ pub struct ReplicaView {
     pub available: bool,
     /// Whether its host answers; true where it has none.
     pub reachable: bool,
+    /// Whether its host is lost, so that it is not live.
+    pub lost: bool,
     /// Process id; 0 when unknown.
     pub pid: u32,
     /// Restarts in place.

@@ -1,7 +1,7 @@
 //! Numbers of the message kinds on the wire, in one place.
 
 use crate::endpoints_wire::{EndpointsPush, EndpointsUsed};
-use crate::peer_wire::{PeerCall, PeerReply};
+use crate::peer_wire::{PeerAbout, PeerAsk, PeerCall, PeerReply};
 use crate::wire::{Changes, Reply, Request};
 use crate::worker_wire::{FromWorker, ToWorker};
 
@@ -15,4 +15,6 @@ xce_link::messages! {
     ToWorker = 33 v 1;
     PeerCall = 48 v 1;
     PeerReply = 49 v 1;
+    PeerAsk = 50 v 1;
+    PeerAbout = 51 v 1;
 }

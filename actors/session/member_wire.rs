@@ -11,11 +11,15 @@ pub enum AskMember {
     Join {
         /// Where a controller will listen, `host:port`; empty for others.
         address: String,
+        /// Highest feature level that a controller supports; 0 for others.
+        level: u16,
     },
     /// Takes a controller out.
     Remove(u64),
     /// Hands the leadership to a controller.
     Transfer(u64),
+    /// What a backup begins with; the journal follows it.
+    Backup,
 }
 
 /// Who is invited.
@@ -38,6 +42,34 @@ pub enum ReplyMember {
     Token(String),
     /// What the one who joins needs.
     Joined(Box<Joined>),
+    /// What a backup begins with.
+    Backup(Box<BackupHead>),
+}
+
+/// What a backup begins with, beside the journal.
+#[derive(Clone, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct BackupHead {
+    /// Wall clock of the primary, in milliseconds.
+    pub taken_ms: i64,
+    /// Version of its program.
+    pub version: String,
+    /// Numbers and addresses of the controllers.
+    pub controllers: Vec<(u64, String)>,
+    /// Certificate of the authority.
+    pub certificate: String,
+    /// Its key: a secret.
+    pub key: String,
+}
+
+/// Shows no secret.
+impl std::fmt::Debug for BackupHead {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("BackupHead")
+            .field("taken_ms", &self.taken_ms)
+            .field("version", &self.version)
+            .field("controllers", &self.controllers)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What the one who joins is given, over a connection that nobody else can read.
@@ -95,4 +127,10 @@ pub struct MemberView {
     pub behind: Option<u64>,
     /// How long ago it last answered, in milliseconds; absent for the primary itself.
     pub heard_ms: Option<u64>,
+    /// Version of its program; empty while it has not said so.
+    pub version: String,
+    /// Highest feature level that it supports; 0 while it has not said so.
+    pub level: u16,
+    /// When its certificate ends, in seconds of Unix time; 0 while it has not said so.
+    pub certificate_ends_s: i64,
 }

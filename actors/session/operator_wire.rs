@@ -3,6 +3,7 @@
 use xce_model::Lsn;
 
 use crate::endpoints_wire::ReaderView;
+use crate::member_wire::MemberView;
 
 /// One actor in machine output.
 #[derive(
@@ -124,4 +125,24 @@ pub struct ClusterView {
     pub alarms: Vec<String>,
     /// Figures of the WAL, each a name and a value.
     pub wal: Vec<(String, String)>,
+    /// Name of the primary.
+    pub primary: String,
+    /// Since when it leads, RFC 3339 by its wall clock.
+    pub primary_since: String,
+    /// How many controllers have a vote.
+    pub voters: u32,
+    /// How many of these answer.
+    pub voters_up: u32,
+    /// How many of them must agree.
+    pub quorum: u32,
+    /// Number of the epoch; 1 unless the cluster began anew.
+    pub epoch: u32,
+    /// Feature level that facts are written at.
+    pub level: u16,
+    /// Highest feature level that this controller supports.
+    pub level_max: u16,
+    /// Runs that the cluster never knew and that are left alone, on all hosts.
+    pub quarantined: u64,
+    /// The controllers.
+    pub controllers: Vec<MemberView>,
 }

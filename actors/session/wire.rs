@@ -4,7 +4,7 @@
 //! the first answer. A read may ask for a state at least as new as a position.
 
 use xce_host::view::HostView;
-use xce_model::{JobId, Lsn, OperationId, Refusal, Run, Version};
+use xce_model::{JobId, Lsn, Millis, OperationId, Refusal, Run, Version};
 use xce_replica::view::JobView;
 use xce_replica::wire::Output;
 use xce_service::view::ServiceView;
@@ -169,6 +169,8 @@ pub enum AskJob {
     Suspend(Vec<JobId>),
     /// Let them go on.
     Resume(Vec<JobId>),
+    /// Their runs are known to be dead, although nobody confirms it.
+    ConfirmDead(Vec<JobId>),
     /// A part of its output.
     Output {
         /// The job.
@@ -225,6 +227,29 @@ pub enum AskHost {
     Reopen(String),
     /// Forget a host that is lost or away.
     Remove(String),
+    /// Stop a run that is in quarantine.
+    StopQuarantined {
+        /// The host that it lives on.
+        host: String,
+        /// Its job.
+        job: JobId,
+        /// Its run.
+        run: Run,
+    },
+    /// Its machine is known to be off.
+    ConfirmDead(String),
+    /// Let what runs there leave it.
+    Drain {
+        /// Which.
+        host: String,
+        /// How long batch jobs may run on, and replicas may wait for their replacement; as long as
+        /// it takes when absent.
+        patience: Option<Millis>,
+        /// Why.
+        reason: String,
+    },
+    /// Drain it no longer.
+    Undrain(String),
 }
 
 /// What a client asks about the live actor tree.

@@ -13,10 +13,12 @@ use xce_failpoint::Point;
 use xce_host::wire::{Beat, BeatAck, Leaving};
 use xce_link::{CloseCode, Dialer, Peer};
 use xce_model::Cause;
+use xce_model::spec::SingleCopy;
 use xce_replica::wire::{Happened, Order, Orders, ReportsCommitted, RunId, RunSpec};
 use xce_runtime::{Context, Crash, Entity, Key, Reply, Shards, Task, Timer, Trigger, View};
 use xce_session::worker_wire::FromWorker;
 
+use crate::leases::SentBeats;
 use crate::run::{RunActor, RunMessage};
 use crate::state_dir::run_name;
 use crate::station::Station;
@@ -110,6 +112,8 @@ pub struct AgentState {
     term: u64,
     beats: u64,
     answered: u64,
+    /// When beats of this connection were sent that are not acknowledged.
+    sent: SentBeats,
     /// When the controller was last heard, milliseconds since boot.
     heard_ms: u64,
     orders: u64,
@@ -172,6 +176,9 @@ impl HostAgent {
             return;
         }
         state.beats += 1;
+        state
+            .sent
+            .sent(state.beats, self.station.clock.monotonic_ms());
         // An error ends the connection, which is told.
         let _ = peer.push(
             0,
@@ -268,6 +275,7 @@ impl HostAgent {
             Action::Nothing => {}
             Action::Start(spec) => self.start(*spec),
             Action::Stop(run, cause, drained) => {
+                self.station.leases.give_up(run);
                 if self.station.roster.stop(run, cause, drained).is_some() {
                     tell(run, RunMessage::Stop(cause));
                 }
@@ -286,8 +294,26 @@ impl HostAgent {
         }
     }
 
+    /// Strict single copies may live on, and those that waited for it start.
+    fn renew(&self, state: &mut AgentState, ack: &BeatAck) {
+        let until_ms = state.sent.acknowledged(ack.number, ack.lease);
+        let Some(until_ms) = until_ms.filter(|_| ack.lease.0 > 0) else {
+            return;
+        };
+        let leases = &self.station.leases;
+        leases.renew(until_ms);
+        for spec in leases.take_waiting() {
+            self.start(spec);
+        }
+    }
+
     fn start(&self, spec: RunSpec) {
         let run = spec.run;
+        let leases = &self.station.leases;
+        let is_strict = spec.template.single_copy == SingleCopy::Strict;
+        if is_strict && leases.until_ms() <= self.station.clock.monotonic_ms() {
+            return leases.wait(spec);
+        }
         if let Err(full) = self.station.spool.lock().reserve() {
             self.station.report(
                 run,
@@ -307,7 +333,9 @@ impl HostAgent {
 pub(crate) fn enlist(station: &Arc<Station>, runs: &Shards, run: RunId, actor: RunActor) {
     let key = Key::new(RunActor::KIND, run_name(run));
     let parent = Some(Key::single(HostAgent::KIND));
-    if let Err(refusal) = station.roster.enter(run, || runs.spawn(key, parent, actor)) {
+    if let Err(refusal) = station
+        .roster
+        .enter(run, actor.holds(), || runs.spawn(key, parent, actor)) {
         // The order comes again.
         tracing::warn!(run = ?run, error = %refusal, "a run has no actor");
     }
@@ -331,6 +359,7 @@ impl Entity for HostAgent {
             term: self.station.dir.term(),
             beats: 0,
             answered: 0,
+            sent: SentBeats::default(),
             heard_ms: context.clock().monotonic_ms(),
             orders: 0,
             refused_orders: 0,
@@ -359,6 +388,9 @@ impl Entity for HostAgent {
                 tracing::info!("joined the cluster");
                 state.joined = Some((number, peer));
                 (state.beats, state.answered) = (0, 0);
+                state.sent.forget();
+                // What is wanted is told anew.
+                self.station.leases.take_waiting();
                 self.beat(state);
                 self.arm(state);
             }
@@ -374,6 +406,7 @@ impl Entity for HostAgent {
             AgentMessage::Acknowledged { number, ack } if current == Some(number) => {
                 if self.admits(state, ack.term) {
                     state.answered = state.answered.max(ack.number);
+                    self.renew(state, &ack);
                 }
             }
             AgentMessage::Orders { .. } | AgentMessage::Acknowledged { .. } => {}

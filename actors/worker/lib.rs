@@ -34,6 +34,7 @@ pub mod disk;
 pub mod environment;
 pub mod inventory;
 pub mod keeper;
+pub mod leases;
 pub mod memory;
 pub mod output;
 pub mod probe;
@@ -186,6 +187,12 @@ async fn adopt(station: &Arc<Station>, runs: &Shards, probes: &Shards) -> Result
             }
             Ok(_) => tracing::warn!(run = ?run, "the directory of a run holds another run"),
             Err(error) => {
+                let dir = station.dir.run(run);
+                if launch::never_began(&dir) && std::fs::remove_dir_all(&dir).is_ok() {
+                    // It is ordered again.
+                    tracing::info!(run = ?run, "a run that never began is forgotten");
+                    continue;
+                }
                 tracing::warn!(run = ?run, error = %error, "the order of a run is lost");
                 abandon(station, run).await;
             }

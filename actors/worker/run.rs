@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use xce_failpoint::Point;
+use xce_host::Remnant;
 use xce_model::{Cause, Start};
 use xce_replica::state::startup_time;
 use xce_replica::wire::{Happened, RunSpec};
@@ -51,6 +52,8 @@ pub enum RunMessage {
     Granted(Start, u32),
     /// The controller has named every wanted run.
     Resynced,
+    /// The lease of strict single copies was extended.
+    Lease,
     /// Its shim said something.
     Shim(Start, Box<Event>),
     /// Its shim says nothing more; its last error text.
@@ -98,6 +101,8 @@ pub struct RunActorState {
     launched: Option<(Start, Arc<GivingUp>)>,
     /// Ending what does not end by itself; one at a time.
     destroying: Option<Task>,
+    /// Handing the lease to the shim; one at a time.
+    renewing: Option<Task>,
     /// When it was first to be killed, by the wall clock.
     killed_wall_ms: Option<u64>,
     /// How often in a row the shim was there and could not be followed.
@@ -137,6 +142,20 @@ impl RunActor {
             probes,
             fresh: AtomicBool::new(false),
             rebooted,
+        }
+    }
+
+    /// What it holds of the host, as it is told when its worker joins.
+    pub fn holds(&self) -> Remnant {
+        let (run, asked) = (self.spec.run, self.spec.template.resources);
+        Remnant {
+            job: run.job,
+            run: run.run,
+            ports: self.spec.ports.iter().map(|(_, port)| *port).collect(),
+            cpus: asked.cpus,
+            memory: asked.memory,
+            name: self.spec.name.clone(),
+            quarantined: false,
         }
     }
 
@@ -262,6 +281,7 @@ impl RunActor {
                 xce_failpoint::hit(Point::RunStartHeard);
                 state.lost_sight = 0;
                 self.runs(context, state, start, &run);
+                self.renew(context, state);
             }
             Event::Exit(record) => {
                 xce_failpoint::hit(Point::RunExitHeard);
@@ -334,9 +354,14 @@ impl Entity for RunActor {
             ended_wall_ms: None,
             launched: None,
             destroying: None,
+            renewing: None,
             killed_wall_ms: None,
             lost_sight: 0,
         };
+        if self.is_strict() {
+            let leases = &self.station.leases;
+            leases.enter(self.spec.run, context.address().clone());
+        }
         if fresh {
             self.feed(context, &mut state, Input::Begin);
         } else if self.station.spool.lock().has_end(self.spec.run) {
@@ -372,6 +397,7 @@ impl Entity for RunActor {
                 self.feed(context, state, Input::Granted { start, wish });
             }
             RunMessage::Resynced => self.feed(context, state, Input::Resynced),
+            RunMessage::Lease => self.renew(context, state),
             RunMessage::Shim(start, event) => {
                 self.shim_said(context, state, start, *event);
             }

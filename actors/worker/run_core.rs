@@ -347,8 +347,11 @@ impl RunCore {
         let restarts = wants_restart(self.restart.mode, &exit);
         // Whatever these are, the same command would meet them again, or nothing is left to run.
         let is_final = matches!(exit.cause, Cause::LaunchFailed | Cause::TermRunlimit);
+        // Its lease was over: another copy may run elsewhere.
+        let is_fenced = exit.cause == Cause::HostLost;
         match plan.map(|plan| plan.then) {
             Some(Then::End) => self.end(exit, effects),
+            _ if is_fenced => self.end(exit, effects),
             Some(Then::RestartFree) => self.restart_at(now_ms, exit, now_ms, effects),
             None | Some(Then::RestartCounted) if is_final || !restarts => self.end(exit, effects),
             None | Some(Then::RestartCounted) => {

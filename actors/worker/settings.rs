@@ -51,6 +51,8 @@ pub struct Settings {
     pub identity_dir: PathBuf,
     /// Program `xce-shim`.
     pub shim: PathBuf,
+    /// Protocol versions that are offered. Default all that are spoken.
+    pub protocol: xce_link::hello::VersionRange,
     /// Control group below which each run gets one of its own, relative to the mount; none uses
     /// sessions and subreapers only. Default none.
     pub cgroup_parent: Option<String>,
@@ -100,6 +102,7 @@ impl Settings {
             controllers,
             identity_dir,
             shim,
+            protocol: xce_link::hello::VERSIONS,
             cgroup_parent: None,
             cpus: None,
             memory: None,

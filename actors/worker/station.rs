@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, Semaphore};
 use xce_failpoint::Point;
+use xce_host::Remnant;
 use xce_host::facts::Inventory;
 use xce_model::{Cause, Start, WallTime};
 use xce_replica::wire::{Happened, ReportsCommitted, RunId};
 use xce_runtime::{Address, Clock};
 
 use crate::disk::Disk;
+use crate::leases::Leases;
 use crate::run::RunMessage;
 use crate::settings::Settings;
 use crate::spool::{Mark, Spool, is_end};
@@ -46,6 +48,8 @@ pub struct Station {
     pub disk: Disk,
     /// Runs that wait for their turn to restart.
     pub turns: Turns,
+    /// How long strict single copies may live.
+    pub leases: Leases,
     /// Bounds launches.
     pub launches: Arc<Semaphore>,
     /// Whether the controller has named every wanted run since the worker started.
@@ -79,6 +83,7 @@ impl Station {
             ended: EndedRuns::default(),
             disk: Disk::default(),
             turns: Turns::default(),
+            leases: Leases::default(),
             launches: Arc::new(Semaphore::new(LAUNCHES_MAX)),
             resynced: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
@@ -177,6 +182,8 @@ impl SpoolDesk {
 pub struct LiveRun {
     /// Its actor.
     pub address: Address<RunMessage>,
+    /// What it holds of the host.
+    pub holds: Remnant,
     /// Whether and why it is to stop; kept here since an order in a mailbox dies with its actor.
     pub stop: Option<Cause>,
     /// Whether nobody sends it work any more, so that it is not drained longer.
@@ -203,6 +210,7 @@ impl Roster {
     pub fn enter<E>(
         &self,
         run: RunId,
+        holds: Remnant,
         spawn: impl FnOnce() -> Result<Address<RunMessage>, E>,
     ) -> Result<(), E> {
         let mut live = self.lock();
@@ -211,6 +219,7 @@ impl Roster {
             run,
             LiveRun {
                 address,
+                holds,
                 stop: None,
                 drained: false,
             },
@@ -244,6 +253,13 @@ impl Roster {
         let live = self.lock();
         let entry = live.get(&run)?;
         entry.stop.map(|cause| (cause, entry.drained))
+    }
+
+    /// What all live runs hold of the host, in the order of the runs.
+    pub fn held(&self) -> Vec<Remnant> {
+        let mut held: Vec<_> = self.lock().values().map(|live| live.holds.clone()).collect();
+        held.sort_unstable_by_key(|one| (one.job, one.run));
+        held
     }
 
     /// All live runs, in order.

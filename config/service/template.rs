@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use xce_model::limits::{PORTS_MAX, check_name};
-use xce_model::spec::RestartMode;
+use xce_model::spec::{RestartMode, SingleCopy};
 use xce_model::{Bytes, Millis};
 use xce_profile::checks::{
     RESTARTS_MAX, command_fault, directory_fault, environment_fault, memory_fault, reference_fault,
@@ -215,4 +215,9 @@ pub(super) fn run_limit(root: &Section<'_>) -> Option<Millis> {
         field.fault("a limit of 0 would let nothing run; leave it out for no limit");
     }
     Some(value)
+}
+
+pub(super) fn single_copy(root: &Section<'_>) -> Option<SingleCopy> {
+    let words = [("none", SingleCopy::None), ("strict", SingleCopy::Strict)];
+    root.field("single_copy")?.word(&words)
 }

@@ -91,6 +91,7 @@ fn smallest() -> ServiceSpec {
             },
             run_limit: None,
             constraints: Vec::new(),
+            single_copy: xce_model::spec::SingleCopy::None,
         },
         settings: ServiceSettings {
             spread: Spread {
@@ -291,6 +292,7 @@ fn full_template() -> Template {
         },
         run_limit: Some(Millis(3_600_000)),
         constraints: pairs(&[("zone", "a")]),
+        single_copy: xce_model::spec::SingleCopy::None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! `cluster` and `audit`: the cluster itself.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
@@ -21,6 +22,14 @@ pub enum Verb {
     Members,
     /// Print a token with which somebody may join once; it is a secret.
     Invite(Invitee),
+    /// Print a token with which another controller may join once; as `invite --controller`.
+    Add,
+    /// Write everything that the cluster is to a file, for `xced restore`; it holds the key of the
+    /// cluster's authority, so that whoever has it can join anything.
+    Backup {
+        /// Where to; it must not exist.
+        file: PathBuf,
+    },
     /// Take a controller out.
     Remove {
         /// Its name, such as c2.
@@ -87,7 +96,9 @@ pub async fn run(verb: Verb, global: &Global, connection: &mut Connection) -> Re
             let members = members(connection).await?;
             print::list(global.output, &members)
         }
-        Verb::Invite(invitee) => invite(invitee, connection).await,
+        Verb::Invite(invitee) => invite(invitee.whom(), connection).await,
+        Verb::Add => invite(Invite::Controller, connection).await,
+        Verb::Backup { file } => super::backup::run(&file, global, connection).await,
         Verb::Remove { controller, change } => {
             let ask = AskMember::Remove(controller.0);
             carry_out(ask, controller, &change, global, connection).await
@@ -106,12 +117,17 @@ async fn members(connection: &mut Connection) -> Result<Vec<MemberView>, Failure
     }
 }
 
-async fn invite(invitee: Invitee, connection: &mut Connection) -> Result<(), Failure> {
-    let invite = match (invitee.worker, invitee.user) {
-        (Some(host), _) => Invite::Worker(host),
-        (None, Some(name)) => Invite::User(name),
-        (None, None) => Invite::Controller,
-    };
+impl Invitee {
+    fn whom(self) -> Invite {
+        match (self.worker, self.user) {
+            (Some(host), _) => Invite::Worker(host),
+            (None, Some(name)) => Invite::User(name),
+            (None, None) => Invite::Controller,
+        }
+    }
+}
+
+async fn invite(invite: Invite, connection: &mut Connection) -> Result<(), Failure> {
     match connection
         .ask(Ask::Member(AskMember::Invite(invite)))
         .await?

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use xce_host::view::HostView;
+use xce_model::Millis;
 use xce_session::wire::{Ask, AskHost, Reply, WatchFilter};
 
 use super::arguments::{ChangeOptions, Global, WatchOption};
@@ -39,9 +40,27 @@ pub enum Verb {
     },
     /// Let it take new jobs again.
     Reopen(HostChange),
-    /// Forget a host that is lost or away.
+    /// Forget a host that is lost, or away without jobs; what it held is recovered.
     #[command(visible_alias = "rm")]
     Remove(HostChange),
+    /// Say that the machine is known to be off: its jobs are recovered at once.
+    ConfirmDead(HostChange),
+    /// Let what runs there leave it: replicas move to other hosts, batch jobs end or are stopped.
+    Drain {
+        /// Which.
+        #[command(flatten)]
+        change: HostChange,
+        /// How long batch jobs may run on and replicas wait for their replacement, such as 30m;
+        /// then jobs are run again elsewhere where they are rerunnable and ended where not, and
+        /// replicas stop first as far as their service may miss them.
+        #[arg(long, value_name = "TIME")]
+        deadline: Option<Millis>,
+        /// Why; shown to everybody.
+        #[arg(long, default_value = "drained by hand", value_name = "TEXT")]
+        reason: String,
+    },
+    /// Drain it no longer; what has not left stays.
+    Undrain(HostChange),
 }
 
 /// A change of a host.
@@ -73,6 +92,27 @@ pub async fn run(verb: Verb, global: &Global, connection: &mut Connection) -> Re
             })
             .await
         }
+        Verb::Drain {
+            change,
+            deadline,
+            reason,
+        } => {
+            let ask = AskHost::Drain {
+                host: change.name.clone(),
+                patience: deadline,
+                reason,
+            };
+            carry_out(ask, &change, global, connection).await?;
+            wait::for_drain(connection, &change.name, change.change.wait).await
+        }
+        Verb::Undrain(change) => {
+            let ask = AskHost::Undrain(change.name.clone());
+            carry_out(ask, &change, global, connection).await?;
+            wait::for_host(connection, &change.name, change.change.wait, |host| {
+                host.is_none_or(|host| host.drain.is_none())
+            })
+            .await
+        }
         Verb::Reopen(change) => {
             carry_out(
                 AskHost::Reopen(change.name.clone()),
@@ -83,6 +123,19 @@ pub async fn run(verb: Verb, global: &Global, connection: &mut Connection) -> Re
             .await?;
             wait::for_host(connection, &change.name, change.change.wait, |host| {
                 host.is_some_and(|host| host.takes_jobs)
+            })
+            .await
+        }
+        Verb::ConfirmDead(change) => {
+            carry_out(
+                AskHost::ConfirmDead(change.name.clone()),
+                &change,
+                global,
+                connection,
+            )
+            .await?;
+            wait::for_host(connection, &change.name, change.change.wait, |host| {
+                host.is_none_or(|host| host.jobs == 0)
             })
             .await
         }

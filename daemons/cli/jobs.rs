@@ -9,7 +9,7 @@ use super::arguments::{ChangeOptions, Global, WatchOption};
 use super::connection::{Connection, kind_of};
 use super::failure::{Failure, unexpected};
 use super::present::job::details;
-use super::{logs, print, submit, wait, watch};
+use super::{logs, print, quarantine, submit, wait, watch};
 
 /// What is done with jobs.
 #[derive(Debug, Subcommand)]
@@ -46,8 +46,13 @@ pub enum Verb {
     Suspend(JobsChange),
     /// Let suspended jobs go on.
     Resume(JobsChange),
+    /// Say that the runs of jobs are known to be dead, although no worker confirms it: the last resort.
+    ConfirmDead(JobsChange),
     /// Print the output of a job.
     Logs(logs::Options),
+    /// Runs of a time that the cluster lost, after a restore: left alone until somebody decides.
+    #[command(subcommand)]
+    Quarantine(quarantine::Verb),
 }
 
 /// Which jobs are listed.
@@ -100,6 +105,7 @@ pub async fn run(verb: Verb, global: &Global, connection: &mut Connection) -> Re
         Verb::List(options) => list(&options, global, connection).await,
         Verb::Show { id, watch } => show(id, watch, global, connection).await,
         Verb::Logs(options) => logs::run(&options, connection).await,
+        Verb::Quarantine(verb) => quarantine::run(verb, global, connection).await,
         Verb::Kill { change, signal } => {
             let ask = AskJob::Kill {
                 jobs: change.ids.clone(),
@@ -142,6 +148,11 @@ pub async fn run(verb: Verb, global: &Global, connection: &mut Connection) -> Re
             )
             .await?;
             until(connection, &change, |job| job.state == JobState::Susp).await
+        }
+        Verb::ConfirmDead(change) => {
+            let ask = AskJob::ConfirmDead(change.ids.clone());
+            carry_out(ask, &change, global, connection).await?;
+            until(connection, &change, |job| job.host.is_none()).await
         }
         Verb::Resume(change) => {
             carry_out(

@@ -84,11 +84,7 @@ async fn export(out: Option<&Path>, connection: &mut Connection) -> Result<(), F
                 say(&done);
                 return Ok(());
             }
-            Err(Failure::Refused(refusal))
-                if refusal.code == "superseded" && attempt < ATTEMPTS_MAX =>
-            {
-                print::talk(&format!("{}, beginning again", refusal.text));
-            }
+            Err(failure) if begins_again(&failure, attempt) => {}
             Err(failure) => {
                 // It is of no use; one that cannot be removed does no harm.
                 drop(std::fs::remove_file(&part));
@@ -99,14 +95,29 @@ async fn export(out: Option<&Path>, connection: &mut Connection) -> Result<(), F
     Ok(())
 }
 
+/// Whether an export is begun again, because a newer snapshot took the place of the exported one.
+pub(super) fn begins_again(failure: &Failure, attempt: u32) -> bool {
+    match failure {
+        Failure::Refused(refusal) if refusal.code == "superseded" && attempt < ATTEMPTS_MAX => {
+            print::talk(&format!("{}, beginning again", refusal.text));
+            true
+        }
+        Failure::Refused(_)
+        | Failure::Usage(_)
+        | Failure::TimedOut(_)
+        | Failure::Unmet(_)
+        | Failure::Local(_) => false,
+    }
+}
+
 /// What was exported.
-struct Done {
+pub(super) struct Done {
     last: JournalPosition,
     bytes: u64,
 }
 
 /// Asks for part after part, in order.
-async fn copy(
+pub(super) async fn copy(
     connection: &mut Connection,
     write: &mut dyn FnMut(&[u8]) -> Result<(), Failure>,
 ) -> Result<Done, Failure> {

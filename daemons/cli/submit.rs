@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use xce_model::limits::{ENVIRONMENT_BYTES_MAX, check_name};
-use xce_model::spec::ArraySpec;
+use xce_model::spec::{ArraySpec, SingleCopy};
 use xce_model::{Bytes, JobId, MilliCpu, Millis};
 use xce_profile::RunAs;
 use xce_profile::checks::{
@@ -67,12 +67,33 @@ pub struct Options {
     /// Run it again when its host is lost.
     #[arg(long)]
     pub rerunnable: bool,
+    /// Whether two copies may never run at once, though its host be out of reach [default: none].
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub single_copy: Option<SingleCopyMode>,
     /// Token and waiting.
     #[command(flatten)]
     pub change: ChangeOptions,
     /// Program and arguments; `${NAME}` is replaced from the job's environment.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<String>,
+}
+
+/// Whether two copies of a job may never run at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum SingleCopyMode {
+    /// What is left on a lost host may run on for a while beside the next run.
+    None,
+    /// Its processes end before its next run begins.
+    Strict,
+}
+
+impl SingleCopyMode {
+    const fn meaning(self) -> SingleCopy {
+        match self {
+            Self::None => SingleCopy::None,
+            Self::Strict => SingleCopy::Strict,
+        }
+    }
 }
 
 /// What of the caller goes into a specification.
@@ -175,6 +196,7 @@ pub fn job_file(
         array: options.array.clone().or(named_array).map(Elements),
         held: given(options.hold),
         rerunnable: given(options.rerunnable),
+        single_copy: options.single_copy.map(SingleCopyMode::meaning),
         ..JobFile::default()
     };
     let run_as = RunAs {

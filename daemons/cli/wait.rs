@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use xce_model::{JobId, JobState};
+use xce_model::{JobId, JobState, Refusal};
 use xce_replica::view::JobView;
 use xce_service::view::{Condition, ServiceView};
 use xce_session::wire::WatchFilter;
@@ -239,6 +239,39 @@ pub async fn for_host(
             || format!("host {name} is gone"),
             |host| format!("host {name} is {}: {}", host.state.word(), host.reason),
         )))
+    })
+    .await
+}
+
+/// Waits until nothing runs on a host that is drained; ends as failed where the drain is called off.
+///
+/// # Errors
+/// As [`until`].
+pub async fn for_drain(
+    connection: &mut Connection,
+    name: &str,
+    options: WaitOptions,
+) -> Result<(), Failure> {
+    let filter = WatchFilter {
+        hosts: true,
+        jobs: true,
+        ..WatchFilter::default()
+    };
+    until(connection, filter, options, async |connection| {
+        let host = match hosts::fetch(connection, name).await {
+            Ok(host) => host,
+            Err(failure) if failure.is_not_found() => return Ok(Progress::Reached),
+            Err(failure) => return Err(failure),
+        };
+        let Some(drain) = &host.drain else {
+            let text = format!("host {name} is not drained any more");
+            return Err(Refusal::refused("not_drained", text).into());
+        };
+        if drain.left.is_empty() {
+            return Ok(Progress::Reached);
+        }
+        let left = drain.left.join("; ");
+        Ok(Progress::NotYet(format!("host {name} is draining: {left}")))
     })
     .await
 }

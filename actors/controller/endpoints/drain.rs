@@ -91,6 +91,7 @@ mod tests {
             },
             run_limit: None,
             constraints: Vec::new(),
+            single_copy: xce_model::spec::SingleCopy::None,
         };
         let spec = JobSpec {
             name: "web".to_owned(),

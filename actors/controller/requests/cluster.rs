@@ -4,8 +4,11 @@ use xce_host::HostLife;
 use xce_model::{JobState, Refusal, RefusalKind, SessionId};
 use xce_session::wire::{AskCluster, ClusterView, Reply, SessionView};
 
-use super::Caller;
+use super::{Caller, members};
 use crate::journal;
+use crate::losing;
+use crate::peers::name_of;
+use crate::views::time;
 
 pub async fn answer(caller: &Caller<'_>, ask: AskCluster) -> Result<Reply, Refusal> {
     match ask {
@@ -85,7 +88,16 @@ fn status(caller: &Caller<'_>) -> ClusterView {
                 format!("host {} is closed: {reason}", host.inventory.name)
             }),
     );
-    alarms.extend(silence(count(HostLife::Suspect), count(HostLife::Up)));
+    alarms.extend(losing::alarm(control, &view));
+    alarms.extend(losing::missing(&view));
+    let controllers = members::views(control);
+    let (voters, voters_up, quorum) = members::quorum(control, None);
+    alarms.extend(super::alarms::of_controllers(
+        control,
+        &controllers,
+        (voters, voters_up, quorum),
+    ));
+    let short = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     ClusterView {
         cluster: control.settings.cluster.to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -102,6 +114,16 @@ fn status(caller: &Caller<'_>) -> ClusterView {
         pid: std::process::id(),
         alarms,
         wal: figures(&wal),
+        primary: name_of(control.settings.node),
+        primary_since: time(control.anchor.wall),
+        voters: short(voters),
+        voters_up: short(voters_up),
+        quorum: short(quorum),
+        epoch: view.epoch(),
+        level: view.level(),
+        level_max: control.settings.level_max,
+        quarantined: view.hosts().values().map(quarantined).sum(),
+        controllers,
     }
 }
 
@@ -121,17 +143,8 @@ async fn audit(caller: &Caller<'_>) -> Result<Reply, Refusal> {
     found.await.map(Reply::Findings).map_err(failed)
 }
 
-/// What the silence of hosts means, where some are silent.
-fn silence(silent: usize, answering: usize) -> Option<String> {
-    let of = silent + answering;
-    match (silent, answering) {
-        (0, _) => None,
-        (_, 0) => Some(format!(
-            "all {of} hosts are silent at once: the controller doubts its own network and declares \
-             none lost for another grace"
-        )),
-        (_, _) => Some(format!("{silent} of {of} hosts missed beats")),
-    }
+fn quarantined(host: &std::sync::Arc<xce_host::HostRecord>) -> u64 {
+    host.quarantined().count() as u64
 }
 
 fn figures(wal: &xce_wal::WalStatus) -> Vec<(String, String)> {

@@ -1,28 +1,45 @@
 //! Hosts: read, and commands for their actors.
 
+use std::sync::Arc;
+
+use xce_host::HostRecord;
+use xce_ledger::level;
 use xce_model::Refusal;
 use xce_session::wire::{AskHost, Reply};
 
 use super::Caller;
-use crate::{host, reach, views};
+use crate::{host, losing, reach, views};
 use xce_host::rules::Command;
 
 pub async fn answer(caller: &Caller<'_>, ask: AskHost) -> Result<Reply, Refusal> {
-    let view = caller.control.view();
+    let control = caller.control;
+    let view = control.view();
+    let (times, doubt) = (control.times(), losing::alarm(control, &view));
+    let seen = |host: &Arc<HostRecord>| views::host_view(&view, host, times, doubt.as_deref());
     match ask {
         AskHost::List => {
             let hosts = view.hosts().values();
-            Ok(Reply::Hosts(
-                hosts.map(|host| views::host_view(&view, host)).collect(),
-            ))
+            Ok(Reply::Hosts(hosts.map(seen).collect()))
         }
         AskHost::Show(name) => match view.host(&name) {
-            Some(host) => Ok(Reply::Hosts(vec![views::host_view(&view, host)])),
+            Some(host) => Ok(Reply::Hosts(vec![seen(host)])),
             None => Err(not_found(&name)),
         },
         AskHost::Close { host, reason } => command(caller, &host, Command::Close(reason)).await,
         AskHost::Reopen(host) => command(caller, &host, Command::Reopen).await,
         AskHost::Remove(host) => command(caller, &host, Command::Remove).await,
+        AskHost::StopQuarantined { host, job, run } => {
+            let feature = "stopping a run in quarantine";
+            level::require(view.level(), level::LEVEL_OF_QUARANTINE, feature)?;
+            command(caller, &host, Command::StopQuarantined(job, run)).await
+        }
+        AskHost::ConfirmDead(host) => command(caller, &host, Command::ConfirmDead).await,
+        AskHost::Drain {
+            host,
+            patience,
+            reason,
+        } => command(caller, &host, Command::Drain(patience, reason)).await,
+        AskHost::Undrain(host) => command(caller, &host, Command::Undrain).await,
     }
 }
 

@@ -52,6 +52,7 @@ pub async fn answer(caller: &Caller<'_>, ask: AskJob) -> Result<Reply, Refusal> 
         AskJob::Requeue(jobs) => commands(caller, &jobs, Command::Requeue).await,
         AskJob::Suspend(jobs) => commands(caller, &jobs, Command::Suspend).await,
         AskJob::Resume(jobs) => commands(caller, &jobs, Command::Resume).await,
+        AskJob::ConfirmDead(jobs) => commands(caller, &jobs, Command::ConfirmDead).await,
         AskJob::Output {
             job,
             run,
@@ -133,6 +134,7 @@ fn check(caller: &Caller<'_>, spec: &JobSpec) -> Result<(), Refusal> {
             return Err(Refusal::new(RefusalKind::Usage, "too_many_elements", text));
         }
     }
+    checking::single_copy(&caller.control.settings, &spec.template)?;
     checking::template(caller.principal, &spec.template)
 }
 

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use xce_ledger::{FOUNDER, MemberFact};
 use xce_link::{Authority, AuthorityError, Invitation, Invited, Role};
 use xce_model::{Refusal, RefusalKind};
-use xce_runtime::Task;
-use xce_session::member_wire::{AskMember, Invite, Joined, MemberView, ReplyMember};
+use xce_session::member_wire::{AskMember, BackupHead, Invite, Joined, MemberView, ReplyMember};
+use xce_session::peer_wire::PeerAbout;
 use xce_session::wire::{Accepted, Reply};
 use xce_wal::{Member, MemberChange, MemberState, MembershipError};
 
@@ -16,23 +16,18 @@ use super::{Caller, refusal_of};
 use crate::control::Control;
 use crate::peers::{name_of, node_of};
 
-/// Pause between two looks at a learner that catches up. Source: chosen; a snapshot takes seconds.
-const LEARNER_PAUSE: Duration = Duration::from_millis(100);
+/// Silence after which a controller counts as not answering. Source: derived; sixty beats of
+/// consensus, and ten elections.
+pub const SILENT_AFTER_MS: u64 = 3_000;
 
 pub(super) async fn answer(caller: &Caller<'_>, ask: AskMember) -> Result<Reply, Refusal> {
     match ask {
         AskMember::List => Ok(Reply::Member(ReplyMember::List(views(caller.control)))),
         AskMember::Invite(invite) => self::invite(caller, invite).await,
-        AskMember::Join { address } => join(caller, &address).await,
+        AskMember::Join { address, level } => join(caller, &address, level).await,
         AskMember::Remove(node) => remove(caller, node).await,
-        AskMember::Transfer(node) => {
-            let moved = caller.control.wal.transfer(node).await;
-            moved.map_err(refused)?;
-            Ok(accepted(
-                caller,
-                format!("controller {} leads", name_of(node)),
-            ))
-        }
+        AskMember::Transfer(node) => transfer(caller, node).await,
+        AskMember::Backup => backup(caller).await,
     }
 }
 
@@ -71,17 +66,41 @@ pub fn views(control: &Control) -> Vec<MemberView> {
                 (false, true) => "standby",
                 (false, false) => "learner",
             };
+            let node = state.member.node;
+            let about = control.known.of(node).unwrap_or_else(|| PeerAbout {
+                version: String::new(),
+                level: 0,
+                certificate_ends_s: 0,
+                epoch: 0,
+            });
+            let about = if node == own {
+                own_about(control)
+            } else {
+                about
+            };
             MemberView {
-                name: name_of(state.member.node),
-                node: state.member.node,
+                name: name_of(node),
+                node,
                 address: state.member.address,
                 role: role.to_owned(),
                 lsn: state.matched,
                 behind: last.zip(state.matched).map(|(last, at)| last - at),
-                heard_ms: state.heard_ms.filter(|_| state.member.node != own),
+                heard_ms: state.heard_ms.filter(|_| node != own),
+                version: about.version,
+                level: about.level,
+                certificate_ends_s: about.certificate_ends_s,
             }
         })
         .collect()
+}
+
+fn own_about(control: &Control) -> PeerAbout {
+    PeerAbout {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        level: control.settings.level_max,
+        certificate_ends_s: control.certificate_ends_s,
+        epoch: control.view().epoch(),
+    }
 }
 
 /// Only who may sign for others may invite them: the key lies with the controllers.
@@ -161,7 +180,7 @@ async fn next_number(caller: &Caller<'_>) -> Result<u64, Refusal> {
 }
 
 /// Redeems an invitation.
-async fn join(caller: &Caller<'_>, address: &str) -> Result<Reply, Refusal> {
+async fn join(caller: &Caller<'_>, address: &str, level: u16) -> Result<Reply, Refusal> {
     let control = caller.control;
     let not_invited = || {
         let text =
@@ -184,6 +203,7 @@ async fn join(caller: &Caller<'_>, address: &str) -> Result<Reply, Refusal> {
     };
     if invited.role == Role::Controller {
         let node = node_of(&invited.name).ok_or_else(not_invited)?;
+        reads_level(control, level)?;
         let member = Member {
             node,
             address: address.to_owned(),
@@ -199,6 +219,38 @@ async fn join(caller: &Caller<'_>, address: &str) -> Result<Reply, Refusal> {
     Ok(Reply::Member(ReplyMember::Joined(Box::new(joined))))
 }
 
+/// A controller that could not read what is written here is not taken in.
+fn reads_level(control: &Control, supported: u16) -> Result<(), Refusal> {
+    let level = control.view().level();
+    if supported >= level {
+        return Ok(());
+    }
+    let text = format!(
+        "this cluster is at feature level {level}, and the controller that wants to join supports up to \
+         {supported}: use a newer program there"
+    );
+    Err(Refusal::refused("feature_level", text))
+}
+
+/// What a backup begins with.
+async fn backup(caller: &Caller<'_>) -> Result<Reply, Refusal> {
+    let control = caller.control;
+    let directory = control.settings.authority_dir.clone();
+    let authority = authority(&directory, control)?;
+    let unreadable = |text: String| Refusal::refused("no_authority", text);
+    let key = Authority::key_pem(&directory).map_err(|error| unreadable(error.to_string()))?;
+    let members = control.wal.members().into_iter();
+    let controllers = members.map(|state| (state.member.node, state.member.address));
+    tracing::info!(principal = caller.name(), "a backup is taken");
+    Ok(Reply::Member(ReplyMember::Backup(Box::new(BackupHead {
+        taken_ms: control.wall().0,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        controllers: controllers.collect(),
+        certificate: authority.certificate_pem().to_owned(),
+        key,
+    }))))
+}
+
 /// Takes a controller in as a learner; it gets its vote when it has caught up.
 async fn take_in(control: &Arc<Control>, member: Member) -> Result<(), Refusal> {
     let port = member
@@ -210,72 +262,109 @@ async fn take_in(control: &Arc<Control>, member: Member) -> Result<(), Refusal> 
         let text = format!("`{shown}` is not where others can reach a controller: host:port");
         return Err(Refusal::refused("bad_address", text));
     }
-    let node = member.node;
     let taken = control.wal.change_members(MemberChange::AddLearner(member));
-    taken.await.map_err(refused)?;
-    promote_later(control, node);
+    taken.await.map_err(refused)
+}
+
+/// The member of a number, or a refusal that names those that there are.
+fn known(members: &[MemberState], node: u64) -> Result<&MemberState, Refusal> {
+    let found = members.iter().find(|state| state.member.node == node);
+    found.ok_or_else(|| {
+        let names: Vec<String> = members
+            .iter()
+            .map(|state| name_of(state.member.node))
+            .collect();
+        let text = format!(
+            "there is no controller `{}`; the cluster has {}",
+            name_of(node),
+            names.join(", ")
+        );
+        Refusal::new(RefusalKind::NotFound, "not_found", text)
+    })
+}
+
+/// Whether a controller answers now.
+fn is_heard(control: &Control, state: &MemberState) -> bool {
+    state.member.node == control.settings.node
+        || state.heard_ms.is_some_and(|ms| ms <= SILENT_AFTER_MS)
+}
+
+/// How many controllers have a vote, how many of these answer, and how many must agree.
+pub fn quorum(control: &Control, without: Option<u64>) -> (usize, usize, usize) {
+    let members = control.wal.members();
+    let voters: Vec<&MemberState> = members
+        .iter()
+        .filter(|state| state.voter && Some(state.member.node) != without)
+        .collect();
+    let up = voters.iter().filter(|state| is_heard(control, state));
+    (voters.len(), up.count(), voters.len() / 2 + 1)
+}
+
+/// Commits that a change of the members was asked for, so that a repeat of it is known.
+async fn note(caller: &Caller<'_>, cause: &str) -> Result<(), Refusal> {
+    let group = caller
+        .control
+        .group(cause)
+        .on_behalf(caller.name(), caller.operation);
+    caller.control.commit(&group).await.map_err(refusal_of)?;
     Ok(())
 }
 
-/// Gives learners their vote as soon as they have caught up; also those of an earlier reign.
-pub fn promote_learners(control: &Arc<Control>) {
-    for state in control.wal.members() {
-        if !state.voter {
-            promote_later(control, state.member.node);
-        }
-    }
-}
-
-fn promote_later(control: &Arc<Control>, node: u64) {
-    let control = Arc::clone(control);
-    Task::spawn(async move {
-        loop {
-            let members = control.wal.members();
-            let of = |wanted: u64| members.iter().find(|state| state.member.node == wanted);
-            let leads = control.wal.role().borrow().primary_term().is_some();
-            let Some(learner) = of(node).filter(|state| leads && !state.voter) else {
-                return;
-            };
-            if has_caught_up(learner, of(control.settings.node)) {
-                match control
-                    .wal
-                    .change_members(MemberChange::Promote(node))
-                    .await
-                {
-                    Ok(()) => {
-                        tracing::info!(node, "a controller got its vote");
-                        return;
-                    }
-                    Err(MembershipError::NotPrimary { .. }) => return,
-                    Err(error) => tracing::info!(node, %error, "no vote yet"),
-                }
-            }
-            tokio::time::sleep(LEARNER_PAUSE).await;
-        }
-    })
-    .detach();
-}
-
-fn has_caught_up(learner: &MemberState, own: Option<&MemberState>) -> bool {
-    let last = own.and_then(|own| own.matched).unwrap_or(u64::MAX);
-    learner
-        .matched
-        .is_some_and(|at| at > 0 && last.saturating_sub(at) < 100)
-}
-
 async fn remove(caller: &Caller<'_>, node: u64) -> Result<Reply, Refusal> {
+    if let Some(reply) = caller.remembered() {
+        return Ok(reply);
+    }
     let control = caller.control;
-    if node == control.settings.node && control.wal.members().len() > 1 {
+    let members = control.wal.members();
+    let state = known(&members, node)?;
+    let name = name_of(node);
+    if members.len() == 1 {
+        let text = format!("controller {name} is the last one, it cannot be removed");
+        return Err(Refusal::refused("last_controller", text));
+    }
+    if node == control.settings.node {
         let text = format!(
-            "controller {} is the primary; hand the leadership over first, with `cluster transfer`",
-            name_of(node)
+            "controller {name} is the primary; hand the leadership over first, with `cluster \
+             transfer-leader`"
         );
         return Err(Refusal::refused("is_primary", text));
     }
+    let (voters, up, needed) = quorum(control, Some(node));
+    if state.voter && up < needed {
+        let text = format!(
+            "without {name} the cluster would have {voters} controllers with a vote, and of these only \
+             {up} answer now, where {needed} must agree: bring one back first, or remove one that is \
+             silent"
+        );
+        return Err(Refusal::refused("quorum_at_risk", text));
+    }
     let removed = control.wal.change_members(MemberChange::Remove(node)).await;
     removed.map_err(refused)?;
-    Ok(accepted(
-        caller,
-        format!("controller {} is out", name_of(node)),
-    ))
+    note(caller, "cluster remove").await?;
+    tracing::info!(node, principal = caller.name(), "a controller was removed");
+    Ok(accepted(caller, format!("controller {name} is out")))
+}
+
+async fn transfer(caller: &Caller<'_>, node: u64) -> Result<Reply, Refusal> {
+    if let Some(reply) = caller.remembered() {
+        return Ok(reply);
+    }
+    let control = caller.control;
+    let members = control.wal.members();
+    let state = known(&members, node)?;
+    let name = name_of(node);
+    if !state.voter {
+        let text = format!("controller {name} has no vote yet: it is still catching up");
+        return Err(Refusal::refused("no_vote", text));
+    }
+    if !is_heard(control, state) {
+        let text = format!("controller {name} does not answer now");
+        return Err(Refusal::new(RefusalKind::Unavailable, "silent", text));
+    }
+    if node != control.settings.node {
+        // Afterwards this controller cannot write any more.
+        note(caller, "cluster transfer-leader").await?;
+    }
+    control.wal.transfer(node).await.map_err(refused)?;
+    Ok(accepted(caller, format!("controller {name} leads")))
 }

@@ -72,6 +72,7 @@ pub async fn answer(caller: &Caller<'_>, ask: AskService) -> Result<Reply, Refus
 
 pub(super) fn check(caller: &Caller<'_>, spec: &ServiceSpec) -> Result<(), Refusal> {
     check_spec(spec)?;
+    checking::single_copy(&caller.control.settings, &spec.template)?;
     checking::template(caller.principal, &spec.template)
 }
 

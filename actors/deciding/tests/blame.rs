@@ -8,22 +8,22 @@ use xce_model::spec::*;
 use xce_model::*;
 use xce_replica::wire::Happened;
 use xce_replica::{JobFact, JobRecord};
-use xce_service::rules::{Census, Command, Event, Situation};
+use xce_service::rules::{Census, Command, Event, Draining, Situation};
 use xce_service::{Condition, ServiceFact, explain};
 use xce_wal::Position;
 
 use crate::{Author, Decided, ServiceStep, blame, host, schedule, service};
 
-struct Site {
+pub(super) struct Site {
     ledger: Ledger,
     lsn: Lsn,
-    now: ClusterTime,
+    pub now: ClusterTime,
     /// The host on which everything that starts fails.
     bad: Option<&'static str>,
 }
 
 impl Site {
-    fn new(hosts: &[&str], cpus: u64) -> Self {
+    pub fn new(hosts: &[&str], cpus: u64) -> Self {
         let mut site = Self {
             ledger: Ledger::new(Box::new(|_, _| {})),
             lsn: 0,
@@ -32,6 +32,8 @@ impl Site {
         };
         for name in hosts {
             let joined = HostFact::Joined {
+                stale: Vec::new(),
+                gone: Vec::new(),
                 inventory: inventory(name, cpus),
             };
             site.apply(vec![joined.into()]);
@@ -39,7 +41,7 @@ impl Site {
         site
     }
 
-    fn view(&self) -> &View {
+    pub fn view(&self) -> &View {
         self.ledger.view()
     }
 
@@ -62,18 +64,18 @@ impl Site {
         }
     }
 
-    fn apply(&mut self, facts: Vec<Fact>) -> Vec<Created> {
+    pub fn apply(&mut self, facts: Vec<Fact>) -> Vec<Created> {
         let mut group = self.group();
         group.facts = facts;
         self.commit(&group)
     }
 
-    fn decided(&mut self, decided: Decided) {
+    pub fn decided(&mut self, decided: Decided) {
         let group = decided.into_group(self.group());
         self.commit(&group);
     }
 
-    fn create(&mut self, name: &str, replicas: u32) -> ServiceId {
+    pub fn create(&mut self, name: &str, replicas: u32) -> ServiceId {
         let created = ServiceFact::Created {
             spec: Box::new(spec(name, replicas)),
             author: "ann".into(),
@@ -85,7 +87,7 @@ impl Site {
         }
     }
 
-    fn command(&mut self, id: ServiceId, command: Command) -> Result<(), Refusal> {
+    pub fn command(&mut self, id: ServiceId, command: Command) -> Result<(), Refusal> {
         let author = Author {
             user: "ann".into(),
             operation: OperationId::default(),
@@ -99,7 +101,7 @@ impl Site {
     }
 
     /// Decides, places and lets processes start or fail until nothing happens at this time.
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         for _ in 0..1_000 {
             let before = self.lsn;
             self.decide_services();
@@ -117,10 +119,13 @@ impl Site {
         panic!("it does not come to rest");
     }
 
-    fn decide_services(&mut self) {
+    pub fn decide_services(&mut self) {
         let ids: Vec<ServiceId> = self.view().services().keys().copied().collect();
         for id in ids {
             for _ in 0..100 {
+                if self.view().service(id).is_none() {
+                    break;
+                }
                 let times = (self.now, WallTime(0));
                 match service(self.view(), id, Event::Changed, times).expect("not refused") {
                     ServiceStep::Nothing(..) => break,
@@ -130,7 +135,7 @@ impl Site {
         }
     }
 
-    fn start_what_is_placed(&mut self) {
+    pub fn start_what_is_placed(&mut self) {
         let starting = |job: &&std::sync::Arc<JobRecord>| job.state == JobState::Start;
         let jobs: Vec<JobRecord> = self
             .view()
@@ -203,7 +208,7 @@ impl Site {
         }
     }
 
-    fn run_for(&mut self, seconds: u64) {
+    pub fn run_for(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.settle();
             self.now.0 += 1_000;
@@ -211,11 +216,11 @@ impl Site {
         self.settle();
     }
 
-    fn condition(&self, id: ServiceId) -> Condition {
+    pub fn condition(&self, id: ServiceId) -> Condition {
         self.with(id, |situation| explain(situation, &|_| None).condition())
     }
 
-    fn available(&self, id: ServiceId) -> u32 {
+    pub fn available(&self, id: ServiceId) -> u32 {
         self.with(id, |situation| {
             Census::take(situation.service, situation)
                 .total()
@@ -223,24 +228,26 @@ impl Site {
         })
     }
 
-    fn with<T>(&self, id: ServiceId, look: impl FnOnce(&Situation<'_>) -> T) -> T {
+    pub fn with<T>(&self, id: ServiceId, look: impl FnOnce(&Situation<'_>) -> T) -> T {
         let view = self.view();
         let life = |host: &str| view.host(host).map(|host| host.life);
+        let draining = |host: &str| view.host(host).and_then(|host| Draining::of(host));
         look(&Situation {
             service: view.service(id).expect("it is there"),
             replicas: view.replicas_of(id),
             life: &life,
+            draining: &draining,
             now: self.now,
             wall: WallTime(0),
         })
     }
 
-    fn host(&self, name: &str) -> &HostRecord {
+    pub fn host(&self, name: &str) -> &HostRecord {
         self.view().host(name).expect("it is there")
     }
 }
 
-fn inventory(name: &str, cpus: u64) -> Inventory {
+pub(super) fn inventory(name: &str, cpus: u64) -> Inventory {
     Inventory {
         name: name.into(),
         incarnation: Incarnation([1; 16]),
@@ -255,7 +262,7 @@ fn inventory(name: &str, cpus: u64) -> Inventory {
     }
 }
 
-fn spec(name: &str, replicas: u32) -> ServiceSpec {
+pub(super) fn spec(name: &str, replicas: u32) -> ServiceSpec {
     let seconds = Millis::seconds;
     ServiceSpec {
         name: name.into(),
@@ -294,6 +301,7 @@ fn spec(name: &str, replicas: u32) -> ServiceSpec {
             },
             run_limit: None,
             constraints: Vec::new(),
+            single_copy: xce_model::spec::SingleCopy::None,
         },
         settings: ServiceSettings {
             spread: Spread::default(),

@@ -40,7 +40,9 @@ impl Step<'_> {
             | JobFact::RestartGranted { job, .. }
             | JobFact::StopHangs { job, .. }
             | JobFact::Resumed { job, .. }
-            | JobFact::Drained { job, .. } => self.apply_to(*job, fact),
+            | JobFact::Drained { job, .. }
+            | JobFact::MoveBegan { job, .. }
+            | JobFact::MoveEnded { job, .. } => self.apply_to(*job, fact),
         }
     }
 
@@ -81,9 +83,14 @@ impl Step<'_> {
         };
         let first = self.view.last_job + 1;
         let mut count = 0;
+        let mut held = None;
         for index in indices {
             let replicas = self.view.replicas(service);
-            if replicas.is_some_and(|replicas| replicas.has_index(version, *index)) {
+            if replicas.is_some_and(|replicas| replicas.has_index(version, *index))
+                && held
+                    .get_or_insert_with(|| self.view.indices_held(service, version))
+                    .contains(index)
+            {
                 continue;
             }
             if self.view.job_count >= JOBS_MAX {
@@ -121,7 +128,7 @@ impl Step<'_> {
             None if id.element == JobId::NO_ELEMENT => return self.apply_to_array(id.number, fact),
             None => match pending_element(self.view, id) {
                 Some(job) => (Arc::new(job), true),
-                None => return Fit::Ignored,
+                None => return self.apply_to_folded(id, fact),
             },
         };
         if !fits(self.view, &before, fact) {
@@ -148,6 +155,7 @@ impl Step<'_> {
             self.touched.push(Key::Service(replica.service));
         }
         self.view.note_served(&before, &after);
+        self.leave_behind(&before, &after);
         self.view.put_job(after);
         self.touched.push(Key::Job(id));
         if element {
@@ -192,6 +200,17 @@ impl Step<'_> {
         self.touched.push(Key::Array(number));
     }
 
+    /// An element that was cancelled before it had a job of its own may wait again.
+    fn apply_to_folded(&mut self, id: JobId, fact: &JobFact) -> Fit {
+        let array = self.view.arrays.get(&id.number);
+        let cancelled = array.is_some_and(|array| array.cancelled.contains(id.element));
+        if !cancelled || !matches!(fact, JobFact::Requeued { .. }) {
+            return Fit::Ignored;
+        }
+        self.change_array(id.number, |array| array.uncancel(id.element));
+        Fit::Applied
+    }
+
     /// A fact that names the array as a whole concerns its pending elements.
     fn apply_to_array(&mut self, number: u64, fact: &JobFact) -> Fit {
         let Some(array) = self.view.arrays.get(&number).cloned() else {
@@ -203,6 +222,9 @@ impl Step<'_> {
             }
             JobFact::Released { .. } if array.held => {
                 self.change_array(number, |array| array.held = false);
+            }
+            JobFact::Requeued { .. } if !array.cancelled.is_empty() => {
+                self.change_array(number, ArrayRecord::uncancel_all);
             }
             JobFact::Ended { exit, .. } if !array.pending.is_empty() => self.cancel(number, exit),
             JobFact::CleanedUp { .. } if array.ended_at.is_some() => {
@@ -229,7 +251,9 @@ impl Step<'_> {
             | JobFact::RestartGranted { .. }
             | JobFact::StopHangs { .. }
             | JobFact::Resumed { .. }
-            | JobFact::Drained { .. } => return Fit::Ignored,
+            | JobFact::Drained { .. }
+            | JobFact::MoveBegan { .. }
+            | JobFact::MoveEnded { .. } => return Fit::Ignored,
         }
         Fit::Applied
     }
@@ -237,8 +261,8 @@ impl Step<'_> {
     fn cancel(&mut self, number: u64, exit: &Exit) {
         let now = self.at.now;
         self.change_array(number, |array| {
-            // A second cancel finds no pending element, since none ever becomes pending again.
-            array.cancelled = std::mem::take(&mut array.pending);
+            let pending = std::mem::take(&mut array.pending);
+            array.cancelled = array.cancelled.with(&pending);
             array.cancel = Some(exit.clone());
             if array.counts.total() == 0 {
                 array.ended_at = Some(now);
@@ -318,13 +342,32 @@ fn fits(view: &View, job: &JobRecord, fact: &JobFact) -> bool {
         } => is_run(run) && is_start(start) && job.state == JobState::Run && job.has_wish(*wish),
         JobFact::StopHangs { run, .. } => is_run(run) && job.state.holds_host(),
         JobFact::Drained { run, .. } => is_run(run) && job.state == JobState::Stopping,
+        JobFact::MoveBegan { run, .. } => is_run(run) && may_move(job),
+        JobFact::MoveEnded { run, .. } => is_run(run) && may_stay(view, job),
     }
+}
+
+/// Only a replica that goes on can be moved.
+fn may_move(job: &JobRecord) -> bool {
+    job.service.is_some()
+        && job.state.holds_host()
+        && job.state != JobState::Stopping
+        && !job.moving
+}
+
+/// One that was to be moved gets its index back only while no other has it.
+fn may_stay(view: &View, job: &JobRecord) -> bool {
+    let taken = job.service.is_some_and(|of| {
+        view.replicas(of.service)
+            .is_some_and(|replicas| replicas.has_index(of.version, of.index))
+    });
+    job.moving && !taken
 }
 
 fn ports_are_free(view: &View, host: &str, ports: &[(String, u16)]) -> bool {
     let held = view.usage.get(host);
     ports.iter().enumerate().all(|(place, (_, port))| {
-        held.is_none_or(|usage| !usage.ports.contains_key(port))
+        held.is_none_or(|usage| !usage.holds_port(*port))
             && ports[..place].iter().all(|(_, other)| other != port)
     })
 }

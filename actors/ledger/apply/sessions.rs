@@ -6,7 +6,7 @@ use xce_model::SessionId;
 
 use super::{Fit, Step};
 use crate::group::Created;
-use crate::sessions::{SessionFact, SessionRecord};
+use crate::sessions::{SessionFact, SessionKind, SessionRecord};
 use crate::view::Key;
 
 impl Step<'_> {
@@ -18,6 +18,7 @@ impl Step<'_> {
                 incarnation,
                 fingerprint,
             } => {
+                self.supersede(principal, *kind);
                 self.view.last_session += 1;
                 let id = SessionId(self.view.last_session);
                 let record = SessionRecord {
@@ -38,18 +39,30 @@ impl Step<'_> {
                 Fit::Applied
             }
             SessionFact::Resumed { session, epoch } => self.resume(*session, *epoch),
-            SessionFact::Ended { session } => {
-                let Some(before) = self.view.sessions.remove(session) else {
-                    return Fit::Ignored;
-                };
-                self.view
-                    .changes
-                    .sessions
-                    .bury(before.changed, self.at.lsn, session);
-                self.touched.push(Key::Session(*session));
-                Fit::Applied
-            }
+            SessionFact::Ended { session } => self.end_session(*session),
         }
+    }
+
+    /// The sessions that a principal had are over. Looked for in all, which is some 100 us with
+    /// 10 000 of them: a daemon opens one once in its life.
+    fn supersede(&mut self, principal: &str, kind: SessionKind) {
+        let same =
+            |record: &&Arc<SessionRecord>| record.kind == kind && record.principal == principal;
+        let sessions = self.view.sessions.values();
+        let over: Vec<SessionId> = sessions.filter(same).map(|record| record.id).collect();
+        for session in over {
+            self.end_session(session);
+        }
+    }
+
+    fn end_session(&mut self, session: SessionId) -> Fit {
+        let Some(before) = self.view.sessions.remove(&session) else {
+            return Fit::Ignored;
+        };
+        let changes = &mut self.view.changes.sessions;
+        changes.bury(before.changed, self.at.lsn, &session);
+        self.touched.push(Key::Session(session));
+        Fit::Applied
     }
 
     fn resume(&mut self, session: SessionId, epoch: u64) -> Fit {

@@ -1,4 +1,4 @@
-use xce_model::{ClusterTime, JobId, JobState};
+use xce_model::{ClusterTime, JobId, JobState, WallTime};
 use xce_replica::JobFact;
 
 use super::builders::*;
@@ -110,6 +110,7 @@ fn a_requeued_element_waits_with_its_own_record_and_keeps_its_place() {
         not_before: ClusterTime(9),
         avoid: None,
         held: false,
+        at: WallTime(7),
     })]);
     let waiting: Vec<JobId> = bench.view().pending()["normal"].iter().copied().collect();
     assert_eq!(waiting, [element, whole, later]);

@@ -135,6 +135,7 @@ pub(super) fn template() -> Template {
         },
         run_limit: None,
         constraints: Vec::new(),
+        single_copy: xce_model::spec::SingleCopy::None,
     }
 }
 
@@ -225,6 +226,8 @@ pub(super) fn submitted(spec: JobSpec) -> Fact {
 
 pub(super) fn joined(name: &str, cpus: u64, incarnation: u8) -> Fact {
     Fact::Host(HostFact::Joined {
+        stale: Vec::new(),
+        gone: Vec::new(),
         inventory: inventory(name, cpus, incarnation),
     })
 }

@@ -8,7 +8,7 @@ use xce_replica::rules::Command as JobCommand;
 use xce_service::rules::{Command as ServiceCommand, Which};
 
 use super::golden::{from_hexadecimal, hexadecimal};
-use super::samples::{inventory, service_spec};
+use super::samples::{inventory, remnant, service_spec};
 use crate::{Group, GroupEvent, Joining};
 
 fn service_commands() -> Vec<ServiceCommand> {
@@ -64,8 +64,11 @@ pub(super) fn samples() -> Vec<GroupEvent> {
         GroupEvent::HostJoined(Box::new(Joining {
             inventory: inventory(),
             connected: Some(Incarnation([9; 16])),
+            runs: vec![remnant()],
+            spool: (3, 4),
         })),
         GroupEvent::CleanUp { keep: Millis(10) },
+        GroupEvent::HostDrainDue { host: "w1".into() },
     ];
     let of_service = |command| GroupEvent::ServiceCommand {
         service: ServiceId(11),
@@ -83,6 +86,7 @@ pub(super) fn samples() -> Vec<GroupEvent> {
         JobCommand::Requeue,
         JobCommand::Suspend,
         JobCommand::Resume,
+        JobCommand::ConfirmDead,
     ];
     events.extend(of_jobs.into_iter().map(of_job));
     let of_host = |command| GroupEvent::HostCommand {
@@ -93,6 +97,7 @@ pub(super) fn samples() -> Vec<GroupEvent> {
         HostCommand::Close("a reason".into()),
         HostCommand::Reopen,
         HostCommand::Remove,
+        HostCommand::ConfirmDead,
     ];
     events.extend(of_hosts.into_iter().map(of_host));
     events

@@ -14,7 +14,8 @@ use crate::envelope::{self, Body, Shape};
 use crate::snapshot::{
     ARRAY, HOST, JOB, META, OPERATION, POLICY, SERVICE, SESSION, SPEC, TOMBSTONES,
 };
-use crate::{DecodeError, Fact, Group};
+use crate::past::{MEMBER_FACT_V1, META_V1};
+use crate::{DecodeError, Fact, Group, MemberFact};
 
 fn layout<T: Body>(value: &T) -> u32 {
     crc32c::crc32c(&envelope::archive(value))
@@ -32,7 +33,9 @@ fn layouts_are_pinned() {
         (CLOCK_FACT, layout(&samples::clock_facts())),
         (POLICY_FACT, layout(&samples::policy_facts())),
         (MEMBER_FACT, layout(&samples::member_facts())),
+        (MEMBER_FACT_V1, layout(&samples::member_facts_v1())),
         (META, layout(&sample_rows::meta())),
+        (META_V1, layout(&sample_rows::meta_v1())),
         (SPEC, layout(&sample_rows::spec_row())),
         (SERVICE, layout(&sample_rows::service_row())),
         (JOB, layout(&sample_rows::job_row())),
@@ -107,7 +110,7 @@ fn groups() -> Vec<(&'static str, Group)> {
             ),
         ),
         (
-            "member-v1",
+            "member-v2",
             group(
                 samples::member_facts()
                     .into_iter()
@@ -151,6 +154,26 @@ fn groups_of_every_version_stay_readable() {
         let golden = from_hexadecimal(&std::fs::read_to_string(&path).expect(name));
         assert_eq!(Group::decode(&golden).expect(name), group, "{name}");
         assert_eq!(golden, bytes, "{name} is written otherwise than before");
+    }
+}
+
+/// What an earlier program wrote is read for ever, and can still be written where it has to be read.
+#[test]
+fn earlier_forms_stay_readable_and_can_be_written() {
+    let mut group = Group::new(ClusterTime(1), WallTime(2), "sample");
+    let old = samples::member_facts_v1().into_iter();
+    group.facts = old.map(|fact| Fact::from(MemberFact::from(fact))).collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/member-v1.hex");
+    let golden = from_hexadecimal(&std::fs::read_to_string(path).unwrap());
+    assert_eq!(Group::decode(&golden), Ok(group.clone()));
+    assert_eq!(group.encode_at(1).unwrap(), golden);
+    assert_ne!(group.encode(), golden);
+    for fact in samples::member_facts().into_iter().skip(1) {
+        let mut group = Group::new(ClusterTime(1), WallTime(2), "sample");
+        group.facts = vec![fact.into()];
+        let error = group.encode_at(1).unwrap_err();
+        assert_eq!(error.level, 1);
+        assert_eq!(Group::decode(&group.encode_at(2).unwrap()), Ok(group));
     }
 }
 

@@ -346,9 +346,9 @@ fn sessions_are_opened_resumed_and_ended() {
         principal: "worker:w1".into(),
         kind: SessionKind::Worker,
         incarnation: Incarnation([7; 16]),
-        fingerprint: [9; 32],
+        fingerprint: [9; 16],
     });
-    let answer = bench.apply([opened]);
+    let answer = bench.apply([opened.clone()]);
     let session = SessionId(1);
     assert_eq!(answer.created, [Created::Session(session)]);
     let epoch = |epoch| Precondition::SessionEpoch { session, epoch };
@@ -364,6 +364,11 @@ fn sessions_are_opened_resumed_and_ended() {
         ),
         (ClusterTime(9), 1)
     );
+    // A newer one of the same principal fences it.
+    bench.apply([opened]);
+    assert_eq!(refusal(&mut bench, epoch(2)), Some("session_ended"));
+    let session = SessionId(2);
+    assert_eq!(bench.view().sessions().len(), 1);
     bench.apply([Fact::Session(SessionFact::Ended { session })]);
     assert!(bench.view().sessions().is_empty());
 }

@@ -66,6 +66,7 @@ fn job_fact(view: &View, dice: &mut Dice) -> Fact {
             not_before: ClusterTime(dice.roll(3) * 1000),
             avoid: (dice.roll(2) == 0).then(|| host.to_owned()),
             held: dice.roll(4) == 0,
+            at: WallTime(7),
         }),
         11 => Fact::Job(JobFact::Restarting {
             job,
@@ -136,7 +137,7 @@ fn other_fact(dice: &mut Dice) -> Fact {
             principal: "worker:w1".into(),
             kind: SessionKind::Worker,
             incarnation: Default::default(),
-            fingerprint: [1; 32],
+            fingerprint: [1; 16],
         }),
         1 => Fact::Session(SessionFact::Resumed {
             session,

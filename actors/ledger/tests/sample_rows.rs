@@ -1,22 +1,25 @@
 //! One sample of each row of a snapshot, as [`super::samples`] for facts.
 
 use crate::rows::{
-    ArrayV1, CountsV1, JobV1, MetaV1, OperationV1, ServiceV1, SpecV1, TombstonesV1, VersionV1,
+    ArrayV1, CountsV1, JobV1, MetaV2, OperationV1, ServiceV1, SpecV1, TombstonesV1, VersionV1,
 };
+use crate::past::MetaV1;
 use crate::{Anchor, Answer, ClusterClock, Created, Ranges, SessionKind, SessionRecord};
-use xce_host::state::{Closure, ReplicaFailures, Trial};
+use xce_host::state::{Closure, Drain, ReplicaFailures, Trial};
 use xce_host::{HostLife, HostRecord};
 use xce_model::{
     Cause, ClusterTime, Incarnation, JobId, JobState, Millis, ServiceId, SessionId, WallTime,
 };
 use xce_profile::PolicyKind;
-use xce_replica::state::{ProbeTrouble, RestartPermit, RestartWish, StopRequest};
+use xce_replica::state::{PastRun, ProbeTrouble, RestartPermit, RestartWish, StopRequest};
 use xce_replica::{AfterStop, ProbeRole, ServiceRef};
 use xce_service::VersionReason;
 use xce_service::facts::Times;
 use xce_service::state::{Backoff, LastFailure, Pause, Phase, Rollout, ServiceEvent};
 
-use super::samples::{OPERATION, exit, inventory, job_spec, origins, settings};
+use super::samples::{
+    OPERATION, epoch, exit, inventory, job_spec, origins, remnant, settings,
+};
 
 fn counts(first: u64) -> CountsV1 {
     CountsV1 {
@@ -30,8 +33,8 @@ fn counts(first: u64) -> CountsV1 {
     }
 }
 
-pub(super) fn meta() -> MetaV1 {
-    MetaV1 {
+pub(super) fn meta() -> MetaV2 {
+    MetaV2 {
         lsn: 1,
         term: 2,
         clock: ClusterClock {
@@ -53,7 +56,16 @@ pub(super) fn meta() -> MetaV1 {
         operation_floors: vec![("ann".into(), 13)],
         counts: counts(20),
         floors: counts(30),
+        level: 2,
+        epochs: vec![epoch()],
     }
+}
+
+/// The same as it was in its first version.
+pub(super) fn meta_v1() -> MetaV1 {
+    let mut row = meta();
+    row.epochs.clear();
+    MetaV1::of(row)
 }
 
 pub(super) fn spec_row() -> SpecV1 {
@@ -102,6 +114,7 @@ pub(super) fn job_row() -> JobV1 {
         hanging: "7 (dd) D".into(),
         shims_lost: 2,
         restarts: 11,
+        moving: true,
         stop: Some(StopRequest {
             cause: Cause::TermDrain,
             then: AfterStop::Hold,
@@ -110,6 +123,13 @@ pub(super) fn job_row() -> JobV1 {
         }),
         exit: Some(exit()),
         stderr: "last words of it".into(),
+        past: vec![PastRun {
+            run: 4,
+            host: "w3".into(),
+            started: Some(WallTime(28)),
+            ended: WallTime(29),
+            exit: exit(),
+        }],
         not_before: ClusterTime(13),
         avoid: vec!["w2".into()],
         submitted: WallTime(14),
@@ -234,6 +254,12 @@ pub(super) fn host_row() -> HostRecord {
             reason: "a full disk".into(),
             by: "ann".into(),
         }),
+        drain: Some(Drain {
+            since: ClusterTime(7),
+            until: Some(ClusterTime(8)),
+            reason: "a new disk".into(),
+            by: "ann".into(),
+        }),
         launch_failures: 2,
         launch_error: "no such user".into(),
         failing: vec![ReplicaFailures {
@@ -247,6 +273,8 @@ pub(super) fn host_row() -> HostRecord {
         }),
         epoch: 3,
         sequence: 4,
+        remnants: vec![remnant()],
+        dead: Some("ann".into()),
         changed: 5,
     }
 }
@@ -257,7 +285,7 @@ pub(super) fn session_row() -> SessionRecord {
         principal: "worker:w1".into(),
         kind: SessionKind::Worker,
         incarnation: Incarnation([5; 16]),
-        fingerprint: [6; 32],
+        fingerprint: [6; 16],
         epoch: 2,
         opened: ClusterTime(3),
         seen: ClusterTime(4),

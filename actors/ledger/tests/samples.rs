@@ -2,11 +2,12 @@
 //! checksum of its archive is the fingerprint of the layout.
 
 use crate::encode::HeadV1;
+use crate::past::MemberFactV1;
 use crate::{
-    ClockFact, MemberFact, Operation, PolicyFact, PolicyRecord, Precondition, SessionFact,
+    Anew, ClockFact, Epoch, MemberFact, Operation, PolicyFact, PolicyRecord, Precondition, SessionFact,
     SessionKind,
 };
-use xce_host::HostFact;
+use xce_host::{HostFact, Remnant};
 use xce_host::facts::Inventory;
 use xce_model::spec::{
     Amount, ArraySpec, JobSpec, OnStuck, PortSpec, Probe, ProbeAction, Probes, ReplacementSettings,
@@ -91,6 +92,7 @@ pub(super) fn template() -> Template {
         },
         run_limit: Some(Millis(14)),
         constraints: vec![("zone".into(), "a".into())],
+        single_copy: xce_model::spec::SingleCopy::Strict,
     }
 }
 
@@ -245,6 +247,7 @@ fn more_job_facts(job: JobId) -> Vec<JobFact> {
             not_before: ClusterTime(99),
             avoid: Some("w2".into()),
             held: true,
+            at: WallTime(8),
         },
         JobFact::Suspended { job, run: 2 },
         JobFact::Resumed { job, run: 2 },
@@ -282,6 +285,8 @@ fn more_job_facts(job: JobId) -> Vec<JobFact> {
             text: "7 (dd) D".into(),
         },
         JobFact::Drained { job, run: 2 },
+        JobFact::MoveBegan { job, run: 2 },
+        JobFact::MoveEnded { job, run: 2 },
     ]
 }
 
@@ -300,11 +305,25 @@ pub(super) fn inventory() -> Inventory {
     }
 }
 
+pub(super) fn remnant() -> Remnant {
+    Remnant {
+        job: JobId::element(2, 3),
+        run: 4,
+        ports: vec![20_001],
+        cpus: MilliCpu(500),
+        memory: Bytes(6),
+        name: "a name".into(),
+        quarantined: true,
+    }
+}
+
 pub(super) fn host_facts() -> Vec<HostFact> {
     let host = || "w1".to_owned();
     vec![
         HostFact::Joined {
             inventory: inventory(),
+            stale: vec![remnant()],
+            gone: vec![(JobId::single(3), 4)],
         },
         HostFact::Suspected { host: host() },
         HostFact::Recovered { host: host() },
@@ -340,11 +359,54 @@ pub(super) fn host_facts() -> Vec<HostFact> {
             step: 2,
             not_before: ClusterTime(4),
         },
+        HostFact::DrainBegan {
+            host: host(),
+            patience: Some(Millis(5)),
+            reason: "a new disk".into(),
+            by: "ann".into(),
+        },
+        HostFact::DrainEnded {
+            host: host(),
+            by: "ann".into(),
+        },
+        HostFact::RunGone {
+            host: host(),
+            job: JobId::single(3),
+            run: 4,
+        },
+        HostFact::ConfirmedDead {
+            host: host(),
+            by: "ann".into(),
+        },
     ]
 }
 
 pub(super) fn member_facts() -> Vec<MemberFact> {
-    vec![MemberFact::Numbered { node: 4 }]
+    vec![
+        MemberFact::Numbered { node: 4 },
+        MemberFact::BeganAnew { epoch: epoch() },
+        MemberFact::LevelRaised { level: 2 },
+    ]
+}
+
+pub(super) fn member_facts_v1() -> Vec<MemberFactV1> {
+    vec![MemberFactV1::Numbered { node: 4 }]
+}
+
+pub(super) fn epoch() -> Epoch {
+    Epoch {
+        number: 2,
+        anew: Anew::Restored,
+        founder: 4,
+        from: 5,
+        at: 6,
+        wall: WallTime(7),
+        by: "root on a host".into(),
+        jobs: (8, 9),
+        services: (10, 11),
+        sessions: (12, 13),
+        controllers: (14, 15),
+    }
 }
 
 pub(super) fn policy_facts() -> Vec<PolicyFact> {
@@ -572,7 +634,7 @@ pub(super) fn session_facts() -> Vec<SessionFact> {
         principal: "worker:w1".into(),
         kind,
         incarnation: Incarnation([5; 16]),
-        fingerprint: [6; 32],
+        fingerprint: [6; 16],
     };
     vec![
         opened(SessionKind::Worker),
@@ -637,6 +699,7 @@ pub(super) fn preconditions() -> Vec<Precondition> {
             session: SessionId(15),
             epoch: 16,
         },
+        Precondition::HostGone { host: "w1".into() },
     ]
 }
 

@@ -52,6 +52,57 @@ fn equal_specifications_are_written_once() {
 }
 
 #[test]
+fn a_snapshot_is_written_in_the_form_of_the_level() {
+    let mut bench = filled();
+    let version = |records: &[Vec<u8>]| records[0][2];
+    let old = records(&bench.ledger);
+    assert_eq!(version(&old), 1);
+    assert_eq!(restored(&old).unwrap().view(), bench.view());
+    bench.apply([crate::MemberFact::LevelRaised { level: 2 }.into()]);
+    let epoch = super::samples::epoch();
+    bench.apply([crate::MemberFact::BeganAnew {
+        epoch: epoch.clone(),
+    }
+    .into()]);
+    let new = records(&bench.ledger);
+    assert_eq!(version(&new), 2);
+    let ledger = restored(&new).unwrap();
+    assert_eq!(ledger.view(), bench.view());
+    assert_eq!(
+        (ledger.view().level(), ledger.view().epochs()),
+        (2, &[epoch][..])
+    );
+}
+
+#[test]
+fn numbers_and_positions_of_the_lost_time_are_never_given_again() {
+    let mut bench = filled();
+    let before = bench.view().clone();
+    let mut epoch = super::samples::epoch();
+    epoch.at = before.lsn() + 1000;
+    epoch.jobs = (before.last_job, before.last_job + 500);
+    epoch.services = (before.last_service, before.last_service + 50);
+    bench.apply([crate::MemberFact::BeganAnew {
+        epoch: epoch.clone(),
+    }
+    .into()]);
+    let job = bench.submit(job("after"));
+    assert_eq!(job, JobId::single(before.last_job + 501));
+    assert_eq!(bench.service("after", 0).0, before.last_service + 51);
+    // Whoever read a position of the lost time reads everything.
+    let changes = &bench.view().changes().jobs;
+    assert!(changes.since(epoch.at - 1).is_err());
+    assert!(changes.since(epoch.at).is_ok());
+    assert!(epoch.may_have_lost_job(before.last_job + 500));
+    assert!(!epoch.may_have_lost_job(before.last_job + 501));
+    assert!(!epoch.may_have_lost_job(before.last_job));
+    // The same beginning again changes nothing.
+    let ignored = bench.view().ignored();
+    bench.apply([crate::MemberFact::BeganAnew { epoch }.into()]);
+    assert_eq!(bench.view().ignored(), ignored + 1);
+}
+
+#[test]
 fn the_snapshot_is_of_the_moment_it_was_made() {
     let mut bench = filled();
     let before = records(&bench.ledger);

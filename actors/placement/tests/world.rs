@@ -79,6 +79,8 @@ impl World {
 
     fn join(&mut self, name: &str, cpus: u64, labels: Vec<(String, String)>) {
         self.apply(HostFact::Joined {
+            stale: Vec::new(),
+            gone: Vec::new(),
             inventory: Inventory {
                 name: name.into(),
                 incarnation: Incarnation([1; 16]),
@@ -171,6 +173,7 @@ impl World {
             not_before: ClusterTime(not_before),
             avoid: avoid.map(str::to_owned),
             held: false,
+            at: WallTime(7),
         });
     }
 
@@ -243,6 +246,7 @@ pub(super) fn template(cpus: u64) -> Template {
         },
         run_limit: None,
         constraints: Vec::new(),
+        single_copy: xce_model::spec::SingleCopy::None,
     }
 }
 

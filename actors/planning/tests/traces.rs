@@ -6,7 +6,7 @@ use xce_ledger::Fact;
 use xce_model::{Cause, ClusterTime, Exit, JobId, JobState, Millis, Version, WallTime};
 use xce_replica::{JobFact, JobRecord};
 use xce_service::Replicas;
-use xce_service::rules::{Change, Command, Effect, Event, Situation, decide};
+use xce_service::rules::{Change, Command, Effect, Event, Draining, Situation, decide};
 use xce_session::plan::{PlanOutcome, PlanView};
 
 use super::world::{World, author, spec};
@@ -76,10 +76,12 @@ impl<'w> Reality<'w> {
         };
         let replicas = view.replicas(self.world.service);
         let life = |host: &str| view.host(host).map(|host| host.life);
+        let draining = |host: &str| view.host(host).and_then(|host| Draining::of(host));
         let situation = Situation {
             service,
             replicas: replicas.map_or(Replicas::Listed(&[]), Replicas::Kept),
             life: &life,
+            draining: &draining,
             now: self.world.now,
             wall: WallTime(0),
         };

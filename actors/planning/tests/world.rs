@@ -38,6 +38,8 @@ impl World {
         for number in 1..=hosts {
             world.apply(vec![
                 HostFact::Joined {
+                    stale: Vec::new(),
+                    gone: Vec::new(),
                     inventory: inventory(&format!("h{number}"), cpus),
                 }
                 .into(),
@@ -276,5 +278,6 @@ fn template() -> Template {
         },
         run_limit: None,
         constraints: Vec::new(),
+        single_copy: xce_model::spec::SingleCopy::None,
     }
 }

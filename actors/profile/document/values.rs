@@ -263,6 +263,8 @@ pub(super) struct CpuSchema;
 pub(super) struct RestartModeSchema;
 /// Schema of what happens to a stuck rollout.
 pub(super) struct OnStuckSchema;
+/// Schema of whether two copies may run at once.
+pub(super) struct SingleCopySchema;
 
 macro_rules! schema {
     ($($name:ident, $title:literal => $schema:tt;)*) => {
@@ -325,6 +327,7 @@ schema! {
     };
     RestartModeSchema, "RestartMode" => { "enum": ["never", "on_failure", "always"] };
     OnStuckSchema, "OnStuck" => { "enum": ["stop", "rollback"] };
+    SingleCopySchema, "SingleCopy" => { "enum": ["none", "strict"] };
     Elements, "Elements" => {
         "description": "Elements such as 1-100 or 1-5,9 and, after %, how many run at once.",
         "type": "string",

@@ -84,6 +84,8 @@ impl World {
                 not_enforced: Vec::new(),
             },
             connected: None,
+            runs: Vec::new(),
+            spool: (1, 0),
         };
         let step = host::join(&self.view(), &joining, self.times()).unwrap();
         let event = GroupEvent::HostJoined(Box::new(joining));
@@ -103,14 +105,16 @@ impl World {
 
     pub fn close(&mut self, name: &str) {
         let command = HostCommand::Close("full".into());
-        let (decided, _) = host::command(&self.view(), name, &command, "ann").unwrap();
+        let (step, _) =
+            host::command(&self.view(), name, &command, "ann", self.times()).unwrap();
         let event = GroupEvent::HostCommand {
             host: name.into(),
             command: Box::new(command),
         };
         let from = self.ledger.view().lsn();
         let group = self.group("close").on_behalf("ann", None);
-        self.commit(vec![decided.into_group(group.decided_on(from, event))]);
+        let group = step.decided.into_group(group.decided_on(from, event));
+        self.commit(vec![group]);
     }
 
     pub fn create(&mut self, replicas: u32) -> ServiceId {
@@ -295,6 +299,7 @@ pub fn template() -> Template {
         },
         run_limit: None,
         constraints: Vec::new(),
+        single_copy: xce_model::spec::SingleCopy::None,
     }
 }
 

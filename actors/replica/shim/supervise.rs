@@ -216,9 +216,18 @@ impl Supervisor {
             } => self.stop(signal, grace_ms, cause),
             Request::Kill { cause } => self.kill(cause),
             Request::Signal(number) => self.signal(number),
-            Request::Lease(boot_ms) => self.deadlines.lease = (boot_ms > 0).then_some(boot_ms),
+            Request::Lease(boot_ms) => self.lease(boot_ms),
         }
         Event::Accepted
+    }
+
+    // One that is over is not extended, though nobody has looked yet: another copy may run elsewhere.
+    fn lease(&mut self, boot_ms: u64) {
+        let now = machine::boot_ms();
+        if self.deadlines.lease.is_some_and(|at| at <= now) {
+            return self.pass_deadlines(now);
+        }
+        self.deadlines.lease = (boot_ms > 0).then_some(boot_ms);
     }
 
     // A second stop sends its signal again and may shorten the grace, never lengthen it. The

@@ -7,7 +7,7 @@ use xce_host::HostLife;
 use xce_model::{ClusterTime, Millis, Version};
 use xce_replica::JobRecord;
 
-use super::Situation;
+use super::{Draining, Situation};
 use crate::roster::{Class, Mark, Replicas, ended_unasked};
 use crate::state::ServiceRecord;
 
@@ -50,26 +50,50 @@ pub struct Replica<'a> {
     pub group: usize,
     /// What it counts as.
     pub standing: Standing,
+    /// The drain of its host, where it holds one that is drained.
+    pub draining: Option<Draining>,
+}
+
+impl Replica<'_> {
+    /// Whether another one takes its place: it is there, and not counted among those that stay.
+    pub fn leaves(&self) -> bool {
+        self.job.moving && self.draining.is_some()
+    }
 }
 
 /// Replicas by what they count as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts([u32; STANDINGS]);
+pub struct Counts {
+    by: [u32; STANDINGS],
+    leaving: u32,
+}
 
 impl Counts {
     /// Replicas of one standing.
     pub const fn of(&self, standing: Standing) -> u32 {
-        self.0[standing as usize]
+        self.by[standing as usize]
+    }
+
+    /// Replicas whose place another one takes, since their host is drained.
+    pub const fn leaving(&self) -> u32 {
+        self.leaving
     }
 
     /// Replicas that have not ended; lost ones are not live.
     pub fn live(&self) -> u32 {
-        self.0.iter().sum::<u32>() - self.of(Standing::Lost)
+        self.by.iter().sum::<u32>() - self.of(Standing::Lost)
     }
 
-    /// Live replicas that are not stopping.
+    /// Live replicas that are neither stopping nor leaving.
     pub fn staying(&self) -> u32 {
-        self.live() - self.of(Standing::Stopping)
+        self.live() - self.of(Standing::Stopping) - self.leaving
+    }
+
+    /// As [`Counts::staying`], with those that are leaving and have no replacement yet, of so many
+    /// that are wanted.
+    pub fn held_of(&self, want: u32) -> u32 {
+        let staying = self.staying();
+        staying.max(want.min(staying + self.leaving))
     }
 
     /// Replicas that take work.
@@ -83,9 +107,10 @@ impl Counts {
     }
 
     fn add(&mut self, other: &Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+        for (mine, theirs) in self.by.iter_mut().zip(other.by) {
             *mine += theirs;
         }
+        self.leaving += other.leaving;
     }
 }
 
@@ -123,6 +148,8 @@ pub struct Census<'a> {
     pub replicas: Vec<Replica<'a>>,
     /// Places of those that wait for their turn to restart, or take it.
     pub restarting: Vec<usize>,
+    /// Places of those that hold a host that is drained, or were to leave one that no longer is.
+    pub drained: Vec<usize>,
     /// Groups of the versions that are kept, and of older ones that still have replicas.
     pub groups: Vec<Group>,
     /// Place of the current version's group.
@@ -142,6 +169,7 @@ impl<'a> Census<'a> {
         let mut census = Self {
             replicas: Vec::new(),
             restarting: Vec::new(),
+            drained: Vec::new(),
             groups,
             current,
             ended: Vec::new(),
@@ -186,18 +214,24 @@ impl<'a> Census<'a> {
             counting.last = (mark.version, self.place(record, mark.version));
         }
         let mature = mark.mature_at(counting.min_ready);
-        let life = counting.lives.of_job(job, mark.class);
+        let (life, draining) = counting.lives.of_job(job, mark.class);
         let standing = standing(mark, life, mature, counting.now);
+        let goes_on = standing < Standing::Stopping && mark.class != Class::Returning;
+        let draining = draining.filter(|_| goes_on);
         if let (Standing::Ready, Some(time)) = (standing, mature) {
             self.next_available = earlier(self.next_available, time);
         }
         let group = &mut self.groups[counting.last.1];
-        group.counts.0[standing as usize] += 1;
+        group.counts.by[standing as usize] += 1;
+        group.counts.leaving += u32::from(mark.moving && draining.is_some());
         if standing < Standing::Stopping && standing != Standing::Pending {
             group.note_work(mark, counting.now);
         }
         if mark.restarts {
             self.restarting.push(self.replicas.len());
+        }
+        if goes_on && (draining.is_some() || mark.moving) {
+            self.drained.push(self.replicas.len());
         }
         self.replicas.push(Replica {
             job,
@@ -205,6 +239,7 @@ impl<'a> Census<'a> {
             index: mark.index,
             group: counting.last.1,
             standing,
+            draining,
         });
     }
 
@@ -298,11 +333,15 @@ struct Counting<'a> {
     last: (Version, usize),
 }
 
-/// Where the hosts of replicas are in their lives; asked once a host.
+/// What counts of a host: where it is in its life, and whether it is drained.
+type HostSeen = (Option<HostLife>, Option<Draining>);
+
+/// How the hosts of replicas are; asked once a host.
 struct Lives<'a> {
     life: &'a dyn Fn(&str) -> Option<HostLife>,
-    known: HashMap<&'a str, Option<HostLife>>,
-    /// Whether every host is up, so that no replica's host has to be looked at.
+    draining: &'a dyn Fn(&str) -> Option<Draining>,
+    known: HashMap<&'a str, HostSeen>,
+    /// Whether every host is up and none is drained, so that no replica's host has to be looked at.
     all_up: bool,
 }
 
@@ -310,29 +349,32 @@ impl<'a> Lives<'a> {
     fn of(situation: &Situation<'a>) -> Self {
         let mut lives = Self {
             life: situation.life,
+            draining: situation.draining,
             known: HashMap::new(),
             all_up: false,
         };
         if let Replicas::Kept(roster) = situation.replicas {
             lives.all_up = true;
             for host in roster.hosts() {
-                let life = (situation.life)(host);
-                lives.all_up &= life == Some(HostLife::Up);
-                lives.known.insert(host, life);
+                let seen = ((situation.life)(host), (situation.draining)(host));
+                lives.all_up &= seen == (Some(HostLife::Up), None);
+                lives.known.insert(host, seen);
             }
         }
         lives
     }
 
-    /// The life of a job's host; one without a host counts as one whose host is up.
-    fn of_job(&mut self, job: &'a JobRecord, class: Class) -> Option<HostLife> {
+    /// How a job's host is; one without a host counts as one whose host is up.
+    fn of_job(&mut self, job: &'a JobRecord, class: Class) -> HostSeen {
+        let up = (Some(HostLife::Up), None);
         if self.all_up || class == Class::Pending {
-            return Some(HostLife::Up);
+            return up;
         }
-        match job.host.as_deref() {
-            Some(host) => *self.known.entry(host).or_insert_with(|| (self.life)(host)),
-            None => Some(HostLife::Up),
-        }
+        let Some(host) = job.host.as_deref() else {
+            return up;
+        };
+        let look = || ((self.life)(host), (self.draining)(host));
+        *self.known.entry(host).or_insert_with(look)
     }
 }
 

@@ -4,7 +4,7 @@ mod blocker;
 mod timing;
 
 pub use blocker::Blocker;
-pub(crate) use blocker::blocker;
+pub(crate) use blocker::{blocker, draining};
 pub use timing::measure;
 
 use xce_model::spec::{OnStuck, Template};
@@ -12,6 +12,7 @@ use xce_model::{Cause, Millis, OperationId, Origin, Version};
 
 use super::draft::Draft;
 use super::fence::Fence;
+use super::moving::Newcomers;
 use super::{Census, Replica, Standing, settle, victims};
 use crate::facts::{ServiceFact, TargetReason, VersionReason};
 use crate::state::{Outcome, ServiceRecord, VersionRecord};
@@ -74,8 +75,9 @@ fn complete_untested(draft: &mut Draft<'_>, census: &Census<'_>) {
 /// Whether every replica that is wanted is there, available and of the version, and no other is.
 fn is_complete(record: &ServiceRecord, census: &Census<'_>) -> bool {
     let counts = census.current().counts;
-    counts.live() == record.desired
-        && counts.available() == record.desired
+    // What is moved off a drained host works as well as its replacement will.
+    counts.live() - counts.leaving() == record.desired
+        && counts.available() >= record.desired
         && record.want(record.current_root()) == record.desired
         && census.old().live() == 0
         && census
@@ -221,7 +223,8 @@ pub fn step(draft: &mut Draft<'_>, census: &Census<'_>) {
         settle::submit(draft, census);
         return;
     }
-    let cuts = cuts(draft.record(), census, draft.situation());
+    let newcomers = Newcomers::of(census);
+    let cuts = cuts(draft.record(), census, draft.situation(), &newcomers);
     for cut in cuts {
         let service = draft.record().id;
         draft.service(ServiceFact::Targeted {
@@ -232,6 +235,9 @@ pub fn step(draft: &mut Draft<'_>, census: &Census<'_>) {
         });
         for victim in cut.victims {
             draft.stop(victim.job, Cause::TermUpdate);
+            if let Some(newcomer) = newcomers.of_old(&victim) {
+                draft.stop(newcomer.job, Cause::TermUpdate);
+            }
         }
     }
 }
@@ -265,7 +271,7 @@ fn reserved(record: &ServiceRecord, census: &Census<'_>) -> u32 {
     let stopping = census.total().of(Standing::Stopping);
     let others = census.groups.iter().map(|group| {
         let staying = group.counts.staying();
-        record.want(group.root).max(staying)
+        record.want(group.root).max(staying) + group.counts.leaving()
     });
     stopping + others.sum::<u32>()
 }
@@ -285,12 +291,13 @@ pub fn cuts<'a>(
     record: &ServiceRecord,
     census: &Census<'a>,
     situation: &super::Situation<'a>,
+    newcomers: &Newcomers<'a>,
 ) -> Vec<Cut<'a>> {
     let fence = Fence::of(&record.settings.rollout, record.desired);
     let places = census.old_places();
     let mut plans: Vec<Plan<'a>> = places
         .iter()
-        .map(|&place| Plan::of(record, census, place))
+        .map(|&place| Plan::of(record, census, place, newcomers))
         .collect();
     // What never worked goes whatever else; the rest of what does not work, within this budget.
     let dropped: u32 = plans.iter().map(Plan::freely).sum();
@@ -299,7 +306,11 @@ pub fn cuts<'a>(
         .want(new.root)
         .max(new.counts.staying())
         .saturating_sub(new.counts.available());
-    let kept = census.total().staying() + plans.iter().map(|plan| plan.missing).sum::<u32>();
+    let kept = new.counts.held_of(record.want(new.root))
+        + plans
+            .iter()
+            .map(|plan| plan.staying + plan.missing)
+            .sum::<u32>();
     let mut budget = i64::from(kept)
         - i64::from(dropped)
         - i64::from(fence.available_min())
@@ -322,6 +333,7 @@ pub fn cuts<'a>(
 struct Plan<'a> {
     version: Version,
     want_before: u32,
+    /// Replicas that are there; one that is moved and its replacement are one.
     staying: u32,
     /// Wanted replicas that are missing and would be submitted again.
     missing: u32,
@@ -335,12 +347,17 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn of(record: &ServiceRecord, census: &Census<'a>, place: usize) -> Self {
+    fn of(
+        record: &ServiceRecord,
+        census: &Census<'a>,
+        place: usize,
+        newcomers: &Newcomers<'a>,
+    ) -> Self {
         let group = &census.groups[place];
         let leader = record.version(group.version);
         let want = leader.map_or(0, |version| version.want);
         let works = leader.is_some_and(|version| version.proved);
-        let staying = group.counts.staying();
+        let staying = group.counts.held_of(want);
         let gap = want.saturating_sub(staying);
         let (missing, forgone) = if works { (gap, 0) } else { (0, gap) };
         let mut plan = Self {
@@ -355,7 +372,9 @@ impl<'a> Plan<'a> {
             victims: Vec::new(),
             missing_dropped: 0,
         };
-        for replica in census.of_group(place) {
+        // What is moved stands for its replacement too.
+        let counted = census.of_group(place).filter(|one| !newcomers.has(one));
+        for replica in counted {
             // A replacement of a version that works came to keep replicas available.
             let keeps = works && replica.job.submitted_at >= record.rollout.started;
             match replica.standing {

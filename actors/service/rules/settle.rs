@@ -7,7 +7,7 @@ use xce_replica::JobFact;
 
 use super::draft::Draft;
 use super::fence::Fence;
-use super::{Census, Replica, Standing, delete, victims};
+use super::{Census, Replica, Standing, delete, moving, victims};
 use crate::state::VersionRecord;
 
 /// Stops replicas beyond the wanted count, ends lost ones that are replaced, or submits missing
@@ -30,18 +30,28 @@ fn shrink(draft: &mut Draft<'_>, census: &Census<'_>) {
             }
             continue;
         }
-        let members = census.of_group(place).copied();
         let count = usize::try_from(excess).unwrap_or(usize::MAX);
-        for victim in victims::choose(members, count, draft.situation()) {
+        let mut chosen = doubles(census, place, draft);
+        chosen.truncate(count);
+        let rest = count - chosen.len();
+        let is_chosen =
+            |replica: &Replica<'_>| chosen.iter().any(|one| one.job.id == replica.job.id);
+        let members = census
+            .of_group(place)
+            .copied()
+            .filter(|replica| !replica.leaves() && !is_chosen(replica));
+        let others = victims::choose(members, rest, draft.situation());
+        for victim in chosen.into_iter().chain(others) {
             draft.stop(victim.job, Cause::TermScaleDown);
         }
     }
 }
 
 /// Replicas whose index another one of the group has: a lost replica came back while its replacement
-/// waited for a host. The replacement goes.
+/// waited for a host, or a drain was called off. The replacement goes.
 fn doubles<'a>(census: &Census<'a>, place: usize, draft: &Draft<'a>) -> Vec<Replica<'a>> {
-    let staying = |replica: &&Replica<'a>| replica.standing < Standing::Stopping;
+    let staying =
+        |replica: &&Replica<'a>| replica.standing < Standing::Stopping && !replica.leaves();
     let mut seen: Vec<bool> = Vec::new();
     let mut doubled: Vec<u32> = Vec::new();
     for replica in census.of_group(place).filter(staying) {
@@ -57,7 +67,7 @@ fn doubles<'a>(census: &Census<'a>, place: usize, draft: &Draft<'a>) -> Vec<Repl
         let same = census
             .of_group(place)
             .copied()
-            .filter(|replica| replica.index == *index);
+            .filter(|replica| replica.index == *index && !replica.leaves());
         victims::choose(same, 1, draft.situation())
     };
     doubled.iter().flat_map(worse).collect()
@@ -90,11 +100,14 @@ fn end_lost(draft: &mut Draft<'_>, census: &Census<'_>) {
 pub fn submit(draft: &mut Draft<'_>, census: &Census<'_>) {
     let record = draft.record();
     let fence = Fence::of(&record.settings.rollout, record.desired);
-    let live_max = if record.rollout.is_active() {
+    let mut live_max = if record.rollout.is_active() {
         fence.live_max()
     } else {
         fence.desired
     };
+    if census.total().leaving() > 0 {
+        live_max = live_max.max(moving::live_max(fence));
+    }
     let mut room = live_max.saturating_sub(census.total().live());
     let mut places = census.old_places();
     places.push(census.current);
@@ -146,6 +159,7 @@ fn free_indices(census: &Census<'_>, place: usize, bound: u32, count: u32) -> Ve
     let mut used = vec![false; usize::try_from(bound).unwrap_or(0)];
     for replica in census.of_group(place) {
         if replica.standing != Standing::Lost
+            && !replica.leaves()
             && let Ok(index) = usize::try_from(replica.index)
             && let Some(slot) = used.get_mut(index)
         {

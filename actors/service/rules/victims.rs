@@ -26,7 +26,7 @@ type Age = (bool, JobId);
 type Candidate = (Age, usize);
 
 /// Up to `count` of the given replicas of one group, in the order in which they go: by standing,
-/// then from the host that has most, then those that are not yet stable, then the newest.
+/// then those on drained hosts, then from the host that has most, then those that are not yet stable, then the newest.
 ///
 /// Each that goes from a host makes the count there one less. The work is linear in the replicas,
 /// not in their order.
@@ -56,7 +56,14 @@ pub fn choose<'a>(
             all.sort_by_key(|replica| Reverse(age(replica, situation)));
             victims.extend(all);
         } else {
-            victims.extend(spread(class, better, wanted, situation));
+            // What has to leave its host anyway goes first.
+            let (drained, others): (Vec<_>, Vec<_>) = class
+                .into_iter()
+                .partition(|replica| replica.draining.is_some());
+            let first = spread(drained, better, wanted, situation);
+            let rest = wanted - first.len();
+            victims.extend(first);
+            victims.extend(spread(others, better, rest, situation));
         }
     }
     victims
@@ -108,7 +115,7 @@ fn spread<'a>(
             queues.push(ages);
         }
     }
-    let mut victims = Vec::with_capacity(wanted);
+    let mut victims = Vec::with_capacity(wanted.min(class.len()));
     while victims.len() < wanted {
         let Some((count, first, queue)) = heap.pop() else {
             break;

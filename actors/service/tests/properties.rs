@@ -77,6 +77,17 @@ fn random_host(dice: &mut Dice, world: &mut World) {
     world.host(&host, life);
 }
 
+fn random_drain(dice: &mut Dice, world: &mut World) {
+    let host = format!("h{}", 1 + dice.below(4));
+    let deadline = match dice.below(3) {
+        0 => None,
+        1 => Some(dice.below(3) * 1_000),
+        _ => Some(dice.below(60) * 1_000),
+    };
+    let drained = (dice.below(3) > 0).then_some(deadline);
+    world.drain(&host, drained);
+}
+
 fn random_command(dice: &mut Dice, world: &mut World) {
     let number = dice.below(10);
     let command = match number {
@@ -141,18 +152,22 @@ fn step(dice: &mut Dice, world: &mut World) {
         3..=4 => random_replica(dice, world),
         5 => random_host(dice, world),
         6 => world.slots = usize::try_from(1 + dice.below(5)).expect("small"),
+        7 => random_drain(dice, world),
         _ => {}
     }
     let time = [0, 5, 300, 2_000, 15_000, 90_000][usize::try_from(dice.below(6)).expect("small")];
     world.run_for(time);
 }
 
-/// Faults are over: every host is up, every template works, nothing is paused.
+/// Faults are over: every host is up, one at least takes jobs, every template works, nothing is paused.
 fn heal(world: &mut World) {
     for host in ["h1", "h2", "h3", "h4"] {
         if world.hosts[host] != HostLife::Up {
             world.host(host, HostLife::Up);
         }
+    }
+    if world.drains.len() == world.hosts.len() {
+        world.drain("h1", None);
     }
     world.slots = 100;
     world.behaviours.clear();
@@ -206,6 +221,11 @@ fn check_converged(world: &World, seed: u64) {
             .of(Standing::Lost)
     });
     assert_eq!(lost, 0, "{}", told());
+    let left = world.live().into_iter().find(|(job, _)| {
+        let host = job.host.as_deref();
+        job.moving || host.is_some_and(|host| world.drains.contains_key(host))
+    });
+    assert!(left.is_none(), "{left:?} is left, {}", told());
 }
 
 fn history(seed: u64) {

@@ -233,7 +233,8 @@ fn p40_the_series_goes_on_over_a_host_loss() {
     world.host(&host, HostLife::Lost);
     world.run_for(10_000);
     assert_eq!(world.jobs.len(), 5);
-    world.host(&host, HostLife::Up);
+    // Its replacement gets another host, so that it ends with its own.
+    world.host(&others[0], HostLife::Up);
     world.settle();
     world.run_for(100);
     world.end(5, Cause::Exited);

@@ -113,6 +113,7 @@ fn decide_where(
         service: record,
         replicas: jobs.into(),
         life,
+        draining: &|_| None,
         now: ClusterTime(1_500),
         wall: WallTime(5),
     };
@@ -326,6 +327,7 @@ fn a_decision_of_ten_thousand_replicas_asks_once_a_host() {
         service: &record,
         replicas: (&all).into(),
         life: &life,
+        draining: &|_| None,
         now: ClusterTime(1_500),
         wall: WallTime(5),
     };

@@ -64,6 +64,7 @@ fn victim(replicas: &[Ready]) -> usize {
         service: &record,
         replicas: (&all).into(),
         life: &life,
+        draining: &|_| None,
         now: ClusterTime(NOW),
         wall: WallTime(5),
     };

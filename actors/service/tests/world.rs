@@ -10,8 +10,10 @@ use xce_model::*;
 use xce_replica::{JobFact, JobRecord, ServiceRef};
 
 use crate::facts::ServiceFact;
-use crate::rules::{Census, Fence, Standing};
+use crate::rules::{Census, Draining, Fence, Standing};
 use crate::*;
+
+pub use super::making::*;
 
 /// How the processes of a version behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +55,8 @@ pub struct World {
     /// The same jobs, kept up change by change.
     roster: Roster,
     pub hosts: BTreeMap<String, HostLife>,
+    /// Hosts that are drained, with their deadlines.
+    pub drains: BTreeMap<String, Option<u64>>,
     pub slots: usize,
     pub now: u64,
     pub lsn: Lsn,
@@ -82,98 +86,6 @@ pub fn author() -> Author {
     }
 }
 
-/// A template that differs by its command; the text names its behaviour. A probe tells when it is
-/// ready.
-pub fn template(text: &str) -> Template {
-    let probe = Probe {
-        action: ProbeAction::Exec {
-            command: vec!["probe".to_owned()],
-        },
-        initial_delay: Millis(0),
-        period: Millis::seconds(10),
-        timeout: Millis::seconds(1),
-        success_threshold: 1,
-        failure_threshold: 3,
-    };
-    let mut template = bare_template(text);
-    template.probes.readiness = Some(Box::new(probe));
-    template
-}
-
-/// As [`template`], without a probe: ready as soon as it runs.
-pub fn bare_template(text: &str) -> Template {
-    Template {
-        command: vec![text.to_owned()],
-        env: Vec::new(),
-        cwd: None,
-        user: User {
-            name: "ada".to_owned(),
-            uid: 1000,
-            gid: 1000,
-        },
-        resources: Resources {
-            cpus: MilliCpu(100),
-            memory: Bytes(1 << 20),
-        },
-        ports: Vec::new(),
-        probes: Probes::default(),
-        restart: RestartPolicy {
-            mode: RestartMode::Never,
-            delay: Millis(100),
-            delay_max: Millis::seconds(60),
-            max_restarts: 5,
-            window: Millis::seconds(600),
-            stable_after: Millis::seconds(60),
-        },
-        stop: StopPolicy {
-            drain: Millis(0),
-            signal: 15,
-            grace: Millis::seconds(30),
-        },
-        run_limit: None,
-        constraints: Vec::new(),
-    }
-}
-
-/// The design's defaults.
-pub fn settings() -> ServiceSettings {
-    ServiceSettings {
-        spread: Spread::default(),
-        rollout: RolloutSettings {
-            max_surge: Amount::Percent(25),
-            max_unavailable: Amount::Percent(25),
-            min_ready: Millis(0),
-            progress_deadline: Millis::seconds(600),
-            on_stuck: OnStuck::Stop,
-            history_limit: 10,
-        },
-        replacement: ReplacementSettings {
-            stable_after: Millis::seconds(60),
-            delay: Millis::seconds(1),
-            delay_max: Millis::seconds(300),
-            crash_limit: 5,
-            crash_window: Millis::seconds(600),
-        },
-        labels: Vec::new(),
-    }
-}
-
-pub fn spec(replicas: u32, surge: u32, unavailable: u32) -> ServiceSpec {
-    let mut settings = settings();
-    settings.rollout.max_surge = Amount::Count(surge);
-    settings.rollout.max_unavailable = Amount::Count(unavailable);
-    ServiceSpec {
-        name: "web".to_owned(),
-        project: "default".to_owned(),
-        queue: "normal".to_owned(),
-        profile: "service".to_owned(),
-        replicas: Some(replicas),
-        origins: Vec::new(),
-        template: template("v1"),
-        settings,
-    }
-}
-
 impl World {
     /// A service that was just created, on four hosts with room; nothing has been decided yet.
     pub fn new(spec: &ServiceSpec) -> Self {
@@ -187,12 +99,13 @@ impl World {
             jobs: Vec::new(),
             roster: Roster::default(),
             hosts: (1..=4).map(|n| (format!("h{n}"), HostLife::Up)).collect(),
+            drains: BTreeMap::new(),
             slots: 1000,
             now,
             lsn: 10,
             behaviours: BTreeMap::new(),
             stop_time: 10,
-            ends_lost: true,
+            ends_lost: false,
             checks: true,
             log: Vec::new(),
             seed: 0,
@@ -218,10 +131,15 @@ impl World {
 
     pub fn with_situation<T>(&self, use_it: impl FnOnce(&Situation<'_>) -> T) -> T {
         let life = |host: &str| self.hosts.get(host).copied();
+        let draining = |host: &str| {
+            let until = self.drains.get(host)?.map(ClusterTime);
+            Some(Draining { until })
+        };
         use_it(&Situation {
             service: &self.record,
             replicas: (&self.jobs).into(),
             life: &life,
+            draining: &draining,
             now: ClusterTime(self.now),
             wall: WallTime(5),
         })
@@ -275,14 +193,34 @@ impl World {
             false => String::new(),
         };
         self.lsn += 1;
+        let swapped = changes.iter().filter(|change| self.swaps(change)).count();
+        let swapped = u32::try_from(swapped).expect("few");
         for change in changes {
             self.apply(change);
         }
         if self.checks && !named {
-            self.check_available(before.available());
+            self.check_available(before.available() - swapped);
         }
         self.check();
         Ok((true, answer))
+    }
+
+    /// Whether a replica goes because its replacement works: then one more was available for a moment.
+    fn swaps(&self, change: &Change) -> bool {
+        let Change::Job(JobFact::StopRequested { job, cause, .. }) = change else {
+            return false;
+        };
+        let old = self.job(job.number);
+        let live = self.live();
+        *cause == Cause::TermDrain
+            && old.moving
+            && live.iter().any(|(other, standing)| {
+                let of = |job: &JobRecord| {
+                    let of = job.service.expect("a replica");
+                    (self.record.root_of(of.version), of.index)
+                };
+                other.id != old.id && of(other) == of(old) && *standing == Standing::Available
+            })
     }
 
     fn wake_by(&mut self, effects: &[Effect]) {
@@ -335,9 +273,10 @@ impl World {
                 );
                 self.queue.insert(due);
             }
-            JobFact::Ended { job, .. } | JobFact::RestartGranted { job, .. } => {
-                self.change(*job, fact);
-            }
+            JobFact::Ended { job, .. }
+            | JobFact::RestartGranted { job, .. }
+            | JobFact::MoveBegan { job, .. }
+            | JobFact::MoveEnded { job, .. } => self.change(*job, fact),
             other => panic!("a service does not decide {other:?}"),
         }
     }
@@ -361,7 +300,7 @@ impl World {
         for &index in indices {
             let clash = self.live().into_iter().find(|(job, _)| {
                 let of = job.service.expect("a replica");
-                self.record.root_of(of.version) == root && of.index == index
+                self.record.root_of(of.version) == root && of.index == index && !job.moving
             });
             assert!(clash.is_none(), "index {index} twice\n{}", self.story());
             let of = ServiceRef {
@@ -378,10 +317,13 @@ impl World {
         }
         let fence = Fence::of(&self.record.settings.rollout, self.record.desired);
         let live = self.live().len();
+        let most = match self.jobs.iter().any(|job| job.moving) {
+            true => fence.live_max().max(fence.desired + 1),
+            false => fence.live_max(),
+        };
         assert!(
-            live <= fence.live_max() as usize,
-            "live {live} > {}\n{}",
-            fence.live_max(),
+            live <= most as usize,
+            "live {live} > {most}\n{}",
             self.story()
         );
     }
@@ -521,7 +463,9 @@ impl World {
                 continue;
             }
             let free = |host: &&String| used.get(*host).copied().unwrap_or(0) < self.slots;
-            let up = self.hosts.iter().filter(|(_, life)| **life == HostLife::Up);
+            let open = |host: &String| !self.drains.contains_key(host);
+            let up = self.hosts.iter();
+            let up = up.filter(|(host, life)| **life == HostLife::Up && open(host));
             let best = up
                 .map(|(host, _)| host)
                 .filter(free)
@@ -747,6 +691,18 @@ impl World {
         }
     }
 
+    /// A host is drained, with a deadline after so many milliseconds, or is not any more.
+    pub fn drain(&mut self, host: &str, drained: Option<Option<u64>>) {
+        self.lsn += 1;
+        match drained {
+            Some(after) => {
+                let until = after.map(|after| self.now + after);
+                self.drains.insert(host.to_owned(), until);
+            }
+            None => drop(self.drains.remove(host)),
+        }
+    }
+
     /// Live replicas that are not stopping, by root of their version.
     pub fn mix(&self) -> BTreeMap<Version, usize> {
         let mut mix = BTreeMap::new();
@@ -773,28 +729,5 @@ impl World {
 
     pub fn available(&self) -> u32 {
         self.with_situation(|situation| Census::take(&self.record, situation).total().available())
-    }
-}
-
-/// An update to another template that keeps the rest.
-pub fn update(record: &ServiceRecord, text: &str) -> Command {
-    update_to(record, template(text))
-}
-
-/// As [`update`], to any template.
-pub fn update_to(record: &ServiceRecord, template: Template) -> Command {
-    let spec = ServiceSpec {
-        name: record.name.clone(),
-        project: record.project.clone(),
-        queue: "normal".to_owned(),
-        profile: record.profile.clone(),
-        replicas: None,
-        origins: Vec::new(),
-        template,
-        settings: record.settings.clone(),
-    };
-    Command::Update {
-        spec: Box::new(spec),
-        take_count: false,
     }
 }

@@ -48,7 +48,8 @@ pub fn view(
         ready: total.ready(),
         available: total.available(),
         stopping: total.of(Standing::Stopping),
-        updated: census.current().counts.staying(),
+        lost: total.of(Standing::Lost),
+        updated: census.current().counts.held_of(record.desired),
         version: record.current().number,
         condition: explanation.condition(),
         reason: explanation.reason().to_owned(),
@@ -69,7 +70,13 @@ fn replica_view(
     why_pending: &dyn Fn(JobId) -> Option<String>,
 ) -> ReplicaView {
     let job = replica.job;
-    let trouble = waits_for_turn(turns, job).or_else(|| job.trouble());
+    let moves = || {
+        let host = job.host.as_deref().filter(|_| replica.leaves())?;
+        Some(format!("another one takes its place, since {host} is drained"))
+    };
+    let trouble = waits_for_turn(turns, job)
+        .or_else(|| job.trouble())
+        .or_else(moves);
     let reason = match replica.standing {
         Standing::Pending => why_pending(job.id).unwrap_or_default(),
         Standing::Unready | Standing::Running => job.probe_text.clone(),
@@ -92,6 +99,7 @@ fn replica_view(
         ready: matches!(replica.standing, Standing::Ready | Standing::Available),
         available: replica.standing == Standing::Available,
         reachable,
+        lost: replica.standing == Standing::Lost,
         pid: job.pid,
         restarts: job.restarts,
         reason: trouble.filter(|_| reachable).unwrap_or(reason),
@@ -132,7 +140,7 @@ fn rollout_view(
     let deadline = rollout.deadline(&record.settings.rollout);
     RolloutView {
         phase: phase.to_owned(),
-        updated: census.current().counts.staying(),
+        updated: census.current().counts.held_of(record.desired),
         updated_available: census.current().counts.available(),
         old: census.old().live(),
         deadline_in_ms: clock_runs.then(|| deadline.since(situation.now).0),

@@ -46,7 +46,9 @@ pub enum Action {
 pub fn decide(order: Order, known: Known, leaving: bool) -> Action {
     let run = order.run;
     match (order.want, known) {
-        (_, Known::EndWaits) | (Want::Start(_) | Want::Keep(_), Known::Live) => Action::Nothing,
+        (_, Known::EndWaits)
+        | (Want::Start(_) | Want::Keep(_), Known::Live)
+        | (Want::Leave, Known::Live | Known::Ended | Known::Unknown) => Action::Nothing,
         (Want::Start(_), Known::Unknown) if leaving => Action::Nothing,
         (Want::Start(spec), Known::Unknown) if spec.run == run => Action::Start(spec),
         (Want::Start(_), Known::Unknown) => {
@@ -148,6 +150,7 @@ mod tests {
                 },
                 run_limit: None,
                 constraints: Vec::new(),
+                single_copy: xce_model::spec::SingleCopy::None,
             },
             ports: Vec::new(),
             replica: None,
@@ -172,7 +175,7 @@ mod tests {
 
     #[test]
     fn each_order_has_one_meaning_for_each_state() {
-        let wants: [(Want, &str); 8] = [
+        let wants: [(Want, &str); 9] = [
             // live, end waits, ended, unknown; and unknown while leaving
             (Want::Start(spec(run(1))), "..LS."),
             (Want::Keep(spec(run(1))), "..LLL"),
@@ -188,6 +191,7 @@ mod tests {
             (Want::Signal { signal: 10 }, "s...."),
             (Want::Restart, "R.LLL"),
             (Want::RestartGranted { start: 1, wish: 1 }, "G...."),
+            (Want::Leave, "....."),
         ];
         for (want, expected) in wants {
             let states = [

@@ -18,7 +18,8 @@ use std::process::Stdio;
 
 use tokio::process::{Child, Command};
 use xce_failpoint::Point;
-use xce_model::Start;
+use xce_model::spec::SingleCopy;
+use xce_model::{Cause, Exit, Start};
 use xce_replica::wire::RunSpec;
 use xce_shim::{Limits, Output, Spec, User};
 
@@ -70,6 +71,13 @@ pub fn output_name(stderr: bool) -> &'static str {
 /// The working directory of a run before replacement of names, absent for its own.
 pub fn own_work_dir(run_dir: &Path) -> PathBuf {
     run_dir.join(WORK_DIRECTORY)
+}
+
+/// Whether no shim was ever started for a run: its specification for one is not written, and comes
+/// last. What else is there may be broken.
+pub fn never_began(run_dir: &Path) -> bool {
+    let is_absent = |name: &str| matches!(fs::symlink_metadata(run_dir.join(name)), Err(error) if error.kind() == io::ErrorKind::NotFound);
+    ["spec", "lock", "run", "exit"].into_iter().all(is_absent)
 }
 
 /// Reads the specification of a run that an earlier worker started.
@@ -133,6 +141,10 @@ pub fn launch(station: &Station, spec: &RunSpec, start: Start, giving_up: &Givin
             });
         }
     };
+    let now_ms = station.clock.monotonic_ms();
+    if shim_spec.lease_boot_ms.is_some_and(|until| until <= now_ms) {
+        return without_lease(start);
+    }
     match prepare(spec, &run_dir, start, &shim_spec) {
         Ok(false) => return Launched::Claimed,
         Ok(true) => {}
@@ -152,6 +164,29 @@ pub fn launch(station: &Station, spec: &RunSpec, start: Start, giving_up: &Givin
         }
         Err(error) => host_fault(start, &format!("{}: {error}", shim.display())),
     }
+}
+
+/// When the shim of a strict single copy kills it, unless that is extended.
+fn lease(station: &Station, spec: &RunSpec) -> Option<u64> {
+    let is_strict = spec.template.single_copy == SingleCopy::Strict;
+    is_strict.then(|| station.leases.until_ms())
+}
+
+/// What becomes of a start whose lease is over before it began: another copy may start soon.
+fn without_lease(start: Start) -> Launched {
+    let detail = "the lease of its single copy was over before it could start";
+    if start <= 1 {
+        return host_fault(start, detail);
+    }
+    let exit = Exit {
+        detail: detail.to_owned(),
+        ..Exit::of(Cause::HostLost)
+    };
+    Launched::Not(Input::Exited {
+        start,
+        exit,
+        ran_ms: 0,
+    })
 }
 
 fn host_fault(start: Start, text: &str) -> Launched {
@@ -196,6 +231,7 @@ fn shim_spec(
         run_limit_ms: template.run_limit.map(|limit| limit.0),
         stop_signal: template.stop.signal,
         stop_grace_ms: template.stop.grace.0,
+        lease_boot_ms: lease(station, spec),
         sync_exit: settings.sync,
         ..Spec::new(nonce, argv?, &work_dir)
     })

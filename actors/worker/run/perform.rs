@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use xce_model::spec::SingleCopy;
 use xce_replica::wire::RunSpec;
 use xce_runtime::{Address, Entity, Key};
 
 use super::giving_up::GivingUp;
 use super::launch::Launched;
 use super::{
-    Cause, Context, Effect, Event, Happened, Input, LiveProbe, Request, Role, RunActor,
+    Cause, Context, Effect, Event, Happened, Input, LiveProbe, Phase, Request, Role, RunActor,
     RunActorState, RunMessage, Start, Station, Surroundings, Task, hanging, launch, outcome, shim,
 };
 use crate::probe::actor::ProbeActor;
@@ -142,6 +143,33 @@ impl RunActor {
                 }
             }
         });
+    }
+
+    pub(super) fn is_strict(&self) -> bool {
+        self.spec.template.single_copy == SingleCopy::Strict
+    }
+
+    /// Hands the lease to the shim. One that is on its way may be older: the next beat brings more.
+    pub(super) fn renew(&self, context: &Context<RunMessage>, state: &mut RunActorState) {
+        let until_ms = self.station.leases.until_ms();
+        let is_busy = state
+            .renewing
+            .as_ref()
+            .is_some_and(|task| !task.is_finished());
+        let runs = matches!(state.core.phase(), Phase::Running | Phase::Stopping { .. });
+        if !self.is_strict() || is_busy || !runs || until_ms <= self.now_ms() {
+            return;
+        }
+        let dir = launch::start_dir(&state.run_dir, state.core.start());
+        let (address, start) = (context.address().clone(), state.core.start());
+        state.renewing = Some(Task::spawn(async move {
+            let asked = shim::ask(&dir, &Request::Lease(until_ms)).await;
+            if let Err(error) = asked
+                && error.kind() != std::io::ErrorKind::TimedOut
+            {
+                shim::deliver(&address, RunMessage::Gone(start, None)).await;
+            }
+        }));
     }
 
     fn destroy(&self, context: &Context<RunMessage>, state: &mut RunActorState) {
@@ -315,6 +343,7 @@ impl RunActor {
         self.station.ended.add(run, now_ms);
         self.station.roster.leave(run);
         self.station.turns.leave(run);
+        self.station.leases.leave(run);
         context.stop();
     }
 }

@@ -51,6 +51,7 @@ fn spec(mode: RestartMode) -> RunSpec {
             },
             run_limit: None,
             constraints: Vec::new(),
+            single_copy: xce_model::spec::SingleCopy::None,
         },
         ports: Vec::new(),
         replica: None,

@@ -27,6 +27,8 @@ pub struct Told {
     pub repeated: usize,
     pub beats: u64,
     pub disk_full: bool,
+    /// What each acknowledgement of a beat says of the lease, in milliseconds.
+    pub lease_ms: u64,
     pub leaving: Option<bool>,
     pub outputs: HashMap<u64, Output>,
     pub mark: (u64, u64),
@@ -278,6 +280,7 @@ fn heard(peer: &Peer, request: u64, message: FromWorker, told: &mut Told, term: 
                 number: beat.number,
                 term,
                 lsn: 1,
+                lease: xce_model::Millis(told.lease_ms),
             }));
         }
         FromWorker::Reports(reports) => {

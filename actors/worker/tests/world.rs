@@ -288,6 +288,7 @@ pub fn batch(number: u64, script: &str) -> RunSpec {
             },
             run_limit: None,
             constraints: Vec::new(),
+            single_copy: xce_model::spec::SingleCopy::None,
         },
         ports: Vec::new(),
         replica: None,

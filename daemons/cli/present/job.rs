@@ -23,19 +23,15 @@ impl Row for JobView {
     }
 
     fn cells(&self, look: &Look) -> Vec<Field> {
-        let unreachable = if self.reachable == Some(false) {
-            " (unreachable)"
-        } else {
-            ""
-        };
         let mut cells = vec![
             cell(&self.id),
             cell(&self.name),
             Field::toned(self.state, state_tone(self.state)),
             cell(self.run),
             cell(format!(
-                "{}{unreachable}",
-                self.host.as_deref().unwrap_or("-")
+                "{}{}",
+                self.host.as_deref().unwrap_or("-"),
+                silence(self)
             )),
             cell(time(&self.submitted, &look.now)),
         ];
@@ -66,6 +62,15 @@ impl Row for JobView {
     }
 }
 
+/// What is told of a host that does not answer.
+fn silence(job: &JobView) -> &'static str {
+    match (job.lost, job.reachable) {
+        (true, _) => " (lost)",
+        (false, Some(false)) => " (unreachable)",
+        (false, Some(true) | None) => "",
+    }
+}
+
 /// One job for people.
 pub fn details(job: &JobView, look: &Look) -> String {
     let ports: Vec<String> = job
@@ -73,11 +78,8 @@ pub fn details(job: &JobView, look: &Look) -> String {
         .iter()
         .map(|port| format!("{}={}", port.name, port.port))
         .collect();
-    let reachable = match job.reachable {
-        Some(false) => " (unreachable)",
-        Some(true) | None => "",
-    };
-    let host = job.host.as_ref().map(|host| format!("{host}{reachable}"));
+    let host = job.host.as_ref();
+    let host = host.map(|host| format!("{host}{}", silence(job)));
     let moment = |text: &Option<String>| text.as_deref().map(|text| time(text, &look.now));
     let mut text = pairs_text(&[
         (
@@ -109,6 +111,12 @@ pub fn details(job: &JobView, look: &Look) -> String {
         ("started", moment(&job.started).unwrap_or_default()),
         ("ended", moment(&job.ended).unwrap_or_default()),
     ]);
+    for past in &job.past {
+        let ended = time(&past.ended, &look.now);
+        let line = format!("  run {} on {}, until {ended}: {}", past.run, past.host, past.reason);
+        text.push_str(&crate::cli::print::visible(&line));
+        text.push('\n');
+    }
     if !job.stderr.is_empty() {
         text.push_str("stderr:\n");
         for line in job.stderr.lines() {

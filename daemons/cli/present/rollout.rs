@@ -103,7 +103,8 @@ fn parts(service: &ServiceView) -> Vec<Part> {
     count(service.version, 0, false, false);
     for replica in &service.replicas {
         let stopping = replica.state == JobState::Stopping;
-        count(replica.version, 1, replica.available, stopping);
+        let live = u32::from(!replica.lost);
+        count(replica.version, live, replica.available, stopping);
     }
     let mut parts: Vec<Part> = parts.into_values().collect();
     parts.sort_by_key(|part| std::cmp::Reverse(part.version));

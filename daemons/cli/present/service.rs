@@ -163,8 +163,16 @@ pub fn details(service: &ServiceView, look: &Look) -> String {
         (
             "replicas",
             format!(
-                "{} desired, {} live, {} ready, {} available, {} stopping",
-                service.desired, service.live, service.ready, service.available, service.stopping
+                "{} desired, {} live, {} ready, {} available, {} stopping{}",
+                service.desired,
+                service.live,
+                service.ready,
+                service.available,
+                service.stopping,
+                match service.lost {
+                    0 => String::new(),
+                    count => format!(", {count} lost"),
+                }
             ),
         ),
         (

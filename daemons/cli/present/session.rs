@@ -105,7 +105,9 @@ impl Row for ClusterView {
 
 impl Row for MemberView {
     fn head(_wide: bool) -> Vec<&'static str> {
-        vec!["NAME", "ROLE", "ADDRESS", "LSN", "BEHIND", "HEARD"]
+        vec![
+            "NAME", "ROLE", "ADDRESS", "LSN", "BEHIND", "HEARD", "VERSION", "LEVEL",
+        ]
     }
 
     fn cells(&self, _look: &Look) -> Vec<Field> {
@@ -120,12 +122,32 @@ impl Row for MemberView {
             cell(number(self.lsn)),
             cell(number(self.behind)),
             cell(heard),
+            cell(or_dash(&self.version)),
+            cell(number(Some(u64::from(self.level)).filter(|level| *level > 0))),
         ]
     }
 
     fn name(&self) -> String {
         self.name.clone()
     }
+}
+
+fn or_dash(text: &str) -> &str {
+    if text.is_empty() { "-" } else { text }
+}
+
+/// One controller in a line of the cluster's status.
+fn controller(member: &MemberView) -> String {
+    let mut text = format!("{}, {} at {}", member.name, member.role, member.address);
+    if let Some(behind) = member.behind.filter(|_| member.role != "primary") {
+        text += &format!(", {behind} entries behind");
+    }
+    match member.heard_ms {
+        Some(ms) => text += &format!(", heard {} ago", span(ms)),
+        None if member.role != "primary" => text += ", not heard",
+        None => {}
+    }
+    text
 }
 
 /// The cluster for people.
@@ -145,6 +167,21 @@ pub fn cluster(cluster: &ClusterView, _look: &Look) -> String {
         ),
         ("cluster time".to_owned(), span(cluster.time_ms)),
         (
+            "primary".to_owned(),
+            format!("{}, since {}", cluster.primary, cluster.primary_since),
+        ),
+        (
+            "quorum".to_owned(),
+            format!(
+                "{} of {} controllers with a vote answer, {} must agree",
+                cluster.voters_up, cluster.voters, cluster.quorum
+            ),
+        ),
+        (
+            "epoch".to_owned(),
+            format!("{}, feature level {}", cluster.epoch, cluster.level),
+        ),
+        (
             "hosts".to_owned(),
             format!("{} up of {}", cluster.hosts_up, cluster.hosts),
         ),
@@ -163,6 +200,8 @@ pub fn cluster(cluster: &ClusterView, _look: &Look) -> String {
         .iter()
         .map(|(name, value)| (format!("wal {name}"), value.clone()));
     pairs.extend(wal);
+    let members = cluster.controllers.iter();
+    pairs.extend(members.map(|member| ("member".to_owned(), controller(member))));
     if cluster.alarms.is_empty() {
         pairs.push(("alarms".to_owned(), "none".to_owned()));
     }

@@ -229,5 +229,6 @@ fn welcome() -> Welcome {
         term: 1,
         lsn: 5,
         resumed: false,
+        spread_ms: 0,
     }
 }

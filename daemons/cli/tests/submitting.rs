@@ -91,6 +91,7 @@ fn a_command_alone_gets_every_default() {
             },
             run_limit: None,
             constraints: Vec::new(),
+            single_copy: xce_model::spec::SingleCopy::None,
         },
         array: None,
         held: false,

@@ -8,6 +8,7 @@ use super::super::share::{Size, shares};
 use super::super::{Answer, Census, Standing, validate};
 use super::{Author, accepted, no_change};
 use crate::facts::{ServiceFact, TargetReason};
+use crate::state::ServiceRecord;
 
 /// Scales; `remove` names replicas that go first.
 pub fn scale(
@@ -84,7 +85,7 @@ pub fn share_out(draft: &mut Draft<'_>, census: &Census<'_>, remove: &[JobId]) {
     places.reverse();
     let sizes: Vec<Size> = places
         .iter()
-        .map(|&place| size(census, place, remove))
+        .map(|&place| size(record, census, place, remove))
         .collect();
     let sized = sizes.iter().filter(|size| size.live > 0).count();
     let total = match (sized, fence.desired) {
@@ -113,19 +114,22 @@ pub fn share_out(draft: &mut Draft<'_>, census: &Census<'_>, remove: &[JobId]) {
     }
 }
 
-fn size(census: &Census<'_>, place: usize, remove: &[JobId]) -> Size {
-    let counts = &census.groups[place].counts;
+fn size(record: &ServiceRecord, census: &Census<'_>, place: usize, remove: &[JobId]) -> Size {
+    let group = &census.groups[place];
+    let counts = &group.counts;
+    let live = counts.held_of(record.want(group.root));
     let mut size = Size {
-        live: counts.staying(),
-        available: counts.available(),
+        live,
+        available: counts.available().min(live),
     };
     if remove.is_empty() {
         return size;
     }
     for replica in census.of_group(place) {
         if remove.contains(&replica.job.id) {
-            size.live -= 1;
-            size.available -= u32::from(replica.standing == Standing::Available);
+            let available = u32::from(replica.standing == Standing::Available);
+            size.live = size.live.saturating_sub(1);
+            size.available = size.available.saturating_sub(available);
         }
     }
     size

@@ -5,7 +5,8 @@ use std::fmt;
 use xce_model::{JobId, Millis, Version};
 
 use super::super::fence::Fence;
-use super::super::{Census, Situation, Standing};
+use super::super::moving::{self, Hold};
+use super::super::{Census, Replica, Situation, Standing};
 use crate::state::ServiceRecord;
 
 /// The first thing that holds a service back.
@@ -54,6 +55,19 @@ pub enum Blocker {
         live: u32,
         /// Most that may be.
         maximum: u32,
+        /// What is waited for.
+        waiting: Awaited,
+    },
+    /// A replica does not leave its host, which is drained.
+    Draining {
+        /// Its job.
+        job: JobId,
+        /// Its host.
+        host: String,
+        /// What holds it.
+        hold: Hold,
+        /// How many more do not.
+        more: u32,
         /// What is waited for.
         waiting: Awaited,
     },
@@ -142,6 +156,9 @@ pub(crate) fn blocker(
             waiting: waiting(census, |standing| standing == Standing::Stopping),
         });
     }
+    if let Some(draining) = draining(record, census, situation, None) {
+        return Some(draining);
+    }
     if total.available() < record.desired || total.live() > record.desired {
         return Some(Blocker::Waiting {
             available: total.available(),
@@ -150,6 +167,38 @@ pub(crate) fn blocker(
         });
     }
     None
+}
+
+/// The first replica that does not leave a drained host, or any of them.
+pub(crate) fn draining(
+    record: &ServiceRecord,
+    census: &Census<'_>,
+    situation: &Situation<'_>,
+    host: Option<&str>,
+) -> Option<Blocker> {
+    let held = moving::held(record, census, situation, host);
+    let first = held.first()?;
+    let awaited: Vec<Replica<'_>> = match (first.hold, first.newcomer) {
+        (_, Some(newcomer)) => vec![newcomer],
+        (Hold::Live { .. } | Hold::Rollout, None) => {
+            let not_well = |replica: &&Replica<'_>| replica.standing != Standing::Available;
+            census.replicas.iter().filter(not_well).copied().collect()
+        }
+        (Hold::Replacement | Hold::Available { .. } | Hold::Unreachable, None) => Vec::new(),
+    };
+    Some(Blocker::Draining {
+        job: first.replica.job.id,
+        host: first
+            .replica
+            .job
+            .host
+            .as_deref()
+            .unwrap_or_default()
+            .to_owned(),
+        hold: first.hold,
+        more: u32::try_from(held.len() - 1).unwrap_or(u32::MAX),
+        waiting: awaiting(awaited.iter()),
+    })
 }
 
 /// A delay of the current version, or of an old one that still has to be there.
@@ -180,10 +229,11 @@ fn last_text(job: JobId, exit: &xce_model::Exit, stderr: &str) -> String {
 }
 
 fn waiting(census: &Census<'_>, wanted: impl Fn(Standing) -> bool) -> Awaited {
-    let mut all = census
-        .replicas
-        .iter()
-        .filter(|replica| wanted(replica.standing));
+    let all = census.replicas.iter();
+    awaiting(all.filter(|replica| wanted(replica.standing)))
+}
+
+fn awaiting<'r, 'a: 'r>(mut all: impl Iterator<Item = &'r Replica<'a>>) -> Awaited {
     let named = all
         .by_ref()
         .take(NAMED_MAX)
@@ -205,6 +255,7 @@ impl Blocker {
             Self::Paused { .. } | Self::Backoff { .. } => &mut [],
             Self::Available { waiting, .. }
             | Self::Live { waiting, .. }
+            | Self::Draining { waiting, .. }
             | Self::Waiting { waiting, .. } => &mut waiting.named,
         }
     }
@@ -312,6 +363,23 @@ impl fmt::Display for Blocker {
                 "cannot start version {version}: live {live} + 1 > maximum {maximum}; {}",
                 waiting
             ),
+            Self::Draining {
+                job,
+                host,
+                hold,
+                more,
+                waiting,
+            } => {
+                write_hold(f, *job, host, *hold)?;
+                match more {
+                    0 => {}
+                    more => write!(f, ", nor {more} more there")?,
+                }
+                match waiting.named.is_empty() {
+                    true => Ok(()),
+                    false => write!(f, "; {waiting}"),
+                }
+            }
             Self::Waiting {
                 available,
                 desired,
@@ -323,6 +391,33 @@ impl fmt::Display for Blocker {
                 waiting
             ),
         }
+    }
+}
+
+/// What holds a replica on a drained host.
+fn write_hold(f: &mut fmt::Formatter<'_>, job: JobId, host: &str, hold: Hold) -> fmt::Result {
+    match hold {
+        Hold::Live { live, maximum } => write!(
+            f,
+            "cannot move job {job} off {host}, which is drained: live {live} + 1 > maximum {maximum}"
+        ),
+        Hold::Available { available, minimum } => write!(
+            f,
+            "cannot stop job {job} on {host}, which is drained and past its deadline: available \
+             {available} - 1 < minimum {minimum}"
+        ),
+        Hold::Replacement => write!(
+            f,
+            "job {job} leaves {host}, which is drained, when its replacement is available"
+        ),
+        Hold::Rollout => write!(
+            f,
+            "job {job} leaves {host}, which is drained, as the rollout replaces it"
+        ),
+        Hold::Unreachable => write!(
+            f,
+            "job {job} cannot leave {host}, which is drained and does not answer"
+        ),
     }
 }
 
