@@ -33,6 +33,20 @@ const SERVICES: u64 = 100;
 const REPLICAS: u32 = 1_000;
 /// All replicas.
 const ALL: u64 = SERVICES * REPLICAS as u64;
+/// How much is written into a log.
+#[derive(Clone, Copy)]
+pub struct Size {
+    /// Services.
+    pub services: u64,
+    /// Replicas of each.
+    pub replicas: u32,
+}
+
+const SIZE: Size = Size {
+    services: SERVICES,
+    replicas: REPLICAS,
+};
+
 /// Hosts that hold them. Source: chosen; a shard of a large site.
 const HOSTS: u64 = 100;
 /// How often the tree is asked for. Source: derived; a median of few needs an odd number.
@@ -52,7 +66,7 @@ pub fn run() -> Result<(), Fault> {
     let idle = cpu::resident(cluster.controller_pid())?;
     cluster.stop();
     let log = home.join("controller");
-    fill(&runtime, &home, &log)?;
+    fill(&runtime, &home, &log, SIZE)?;
     let ledger_bytes = ledger_bytes()?;
     eprintln!("actors: {ALL} replicas written, {ledger_bytes} bytes each in the ledger");
     let from_log = runtime.block_on(started(&home))?;
@@ -140,7 +154,8 @@ async fn started(home: &Path) -> Result<Start, Fault> {
     })
 }
 
-fn tree(kind: &str, fold_above: u32) -> AskActor {
+/// Rows of the tree of one kind.
+pub fn tree(kind: &str, fold_above: u32) -> AskActor {
     AskActor::Tree {
         kind: Some(kind.to_owned()),
         phase: None,
@@ -162,7 +177,14 @@ fn controller(home: &Path) -> Result<(Controller, SocketAddr), Fault> {
     let mut child = Command::new(binaries::path("xced"))
         .args(["controller", "--lifeline", "--home"])
         .arg(home)
-        .args(["--set", "listen=127.0.0.1:0", "--set", "host_grace=1h"])
+        .args([
+            "--set",
+            "listen=127.0.0.1:0",
+            "--set",
+            "host_grace=1h",
+            "--set",
+            "away_max=2h",
+        ])
         .args(["--set", "log.level=error"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -198,14 +220,14 @@ async fn snapshot(home: &Path, log: &Path) -> Result<(), Fault> {
 }
 
 /// Takes facts that belong together; gives what they created.
-type Commit<'a> = dyn FnMut(Vec<Fact>) -> Result<Vec<Created>, Fault> + 'a;
+pub type Commit<'a> = dyn FnMut(Vec<Fact>) -> Result<Vec<Created>, Fault> + 'a;
 
 /// Bytes of one replica in a ledger that holds all of them.
 fn ledger_bytes() -> Result<u64, Fault> {
     let before = cpu::resident(std::process::id())?;
     let mut ledger = Ledger::new(Box::new(|_, _| {}));
     let mut lsn = 0;
-    write_all(&mut |facts| {
+    write_all(SIZE, &mut |facts| {
         lsn += 1;
         let at = Position {
             term: 1,
@@ -226,7 +248,7 @@ fn ledger_bytes() -> Result<u64, Fault> {
 }
 
 /// Writes the facts of all replicas into the log of a home.
-fn fill(runtime: &Runtime, home: &Path, log: &Path) -> Result<(), Fault> {
+pub fn fill(runtime: &Runtime, home: &Path, log: &Path, size: Size) -> Result<(), Fault> {
     let (wal, reader) = runtime.block_on(open(home, log))?;
     let here = Here {
         boot_id: String::new(),
@@ -234,7 +256,7 @@ fn fill(runtime: &Runtime, home: &Path, log: &Path) -> Result<(), Fault> {
         wall: WallTime(0),
     };
     let now = reader.view().clock().resume(&here);
-    let outcome = write_all(&mut |facts| {
+    let outcome = write_all(size, &mut |facts| {
         let receipt = runtime.block_on(wal.persist(group(now, facts).encode()))?;
         created(receipt.outcome())
     });
@@ -242,49 +264,77 @@ fn fill(runtime: &Runtime, home: &Path, log: &Path) -> Result<(), Fault> {
     outcome
 }
 
-fn group(now: ClusterTime, facts: Vec<Fact>) -> Group {
+/// A group of facts at a time.
+pub fn group(now: ClusterTime, facts: Vec<Fact>) -> Group {
     let mut group = Group::new(now, WallTime(0), "bench");
     group.facts = facts;
     group
 }
 
-fn created(outcome: &Outcome) -> Result<Vec<Created>, Fault> {
+/// What a committed group created.
+///
+/// # Errors
+/// It was not applied.
+pub fn created(outcome: &Outcome) -> Result<Vec<Created>, Fault> {
     match outcome {
         Outcome::Applied(answer) => Ok(answer.created.clone()),
         other => Err(format!("not applied: {other:?}").into()),
     }
 }
 
-fn write_all(commit: &mut Commit) -> Result<(), Fault> {
+/// Commits hosts, services and replicas that are ready.
+pub fn write_all(size: Size, commit: &mut Commit) -> Result<(), Fault> {
     for number in 0..HOSTS {
         commit(vec![joined(number).into()])?;
     }
-    for number in 0..SERVICES {
-        let made = commit(vec![
+    // A commit is a sync, and so several small services share one.
+    let together = u64::from((REPLICAS / size.replicas).max(1));
+    let mut number = 0;
+    while number < size.services {
+        let end = (number + together).min(size.services);
+        let created = (number..end).map(|number| {
             ServiceFact::Created {
-                spec: Box::new(service(&format!("s{number}"), REPLICAS)),
+                spec: Box::new(service(&format!("s{number}"), size.replicas)),
                 author: "bench".to_owned(),
                 operation: OperationId([0; 16]),
             }
-            .into(),
-        ])?;
-        let [Created::Service(id)] = made[..] else {
-            return Err("no service was created".into());
-        };
-        let made = commit(submitted(id))?;
-        let Some(Created::Replicas { first, .. }) = made.first() else {
+            .into()
+        });
+        let made = commit(created.collect())?;
+        let services = made.iter().filter_map(|created| {
+            if let Created::Service(id) = created {
+                Some(*id)
+            } else {
+                None
+            }
+        });
+        let submissions = services.flat_map(|id| submitted(id, size.replicas));
+        let made = commit(submissions.collect())?;
+        let firsts = made.iter().filter_map(|created| {
+            if let Created::Replicas { first, .. } = created {
+                Some(*first)
+            } else {
+                None
+            }
+        });
+        let jobs: Vec<u64> = firsts
+            .flat_map(|first| first..first + u64::from(size.replicas))
+            .collect();
+        if jobs.len() as u64 != (end - number) * u64::from(size.replicas) {
             return Err("no replicas were created".into());
-        };
-        for step in [placed, running, ready] {
-            let jobs = *first..*first + u64::from(REPLICAS);
-            commit(jobs.map(|number| step(number).into()).collect())?;
         }
+        for step in [placed, running, ready] {
+            commit(jobs.iter().map(|number| step(*number).into()).collect())?;
+        }
+        number = end;
     }
     Ok(())
 }
 
 fn joined(number: u64) -> HostFact {
     HostFact::Joined {
+        stale: Vec::new(),
+        gone: Vec::new(),
         inventory: Inventory {
             name: format!("h{number}"),
             incarnation: Incarnation([1; 16]),
@@ -300,17 +350,17 @@ fn joined(number: u64) -> HostFact {
     }
 }
 
-fn submitted(service: ServiceId) -> Vec<Fact> {
+fn submitted(service: ServiceId, count: u32) -> Vec<Fact> {
     let targeted = ServiceFact::Targeted {
         service,
         version: 1,
-        want: REPLICAS,
+        want: count,
         why: TargetReason::Grow,
     };
     let replicas = JobFact::ReplicasSubmitted {
         service,
         version: 1,
-        indices: (0..REPLICAS).collect(),
+        indices: (0..count).collect(),
     };
     vec![targeted.into(), replicas.into()]
 }
@@ -334,7 +384,8 @@ fn running(number: u64) -> JobFact {
     }
 }
 
-fn ready(number: u64) -> JobFact {
+/// A replica is ready.
+pub fn ready(number: u64) -> JobFact {
     JobFact::Ready {
         job: JobId::single(number),
         run: 1,

@@ -81,6 +81,12 @@ impl Client {
         self.change(Ask::Service(ask)).await.map(drop)
     }
 
+    /// Hands the leadership to a controller.
+    pub async fn transfer(&self, node: u64) -> Result<(), Fault> {
+        let ask = Ask::Member(xce_session::member_wire::AskMember::Transfer(node));
+        self.change(ask).await.map(drop)
+    }
+
     async fn change(&self, ask: Ask) -> Result<Accepted, Fault> {
         let request = Request {
             operation: Some(OperationId(random())),
@@ -254,5 +260,6 @@ fn template(command: &[&str], cpus: u64) -> Template {
         },
         run_limit: None,
         constraints: Vec::new(),
+        single_copy: xce_model::spec::SingleCopy::None,
     }
 }

@@ -231,7 +231,8 @@ impl Three {
 
     /// A token that a controller issues.
     pub fn invite(&self, by: &str, whom: &[&str]) -> String {
-        let words: Vec<&str> = ["cluster", "invite"].iter().chain(whom).copied().collect();
+        let words = ["--retry-for", "60s", "cluster", "invite"];
+        let words: Vec<&str> = words.iter().chain(whom).copied().collect();
         let cli = Cli::new(&self.home(by)).on(self.entry(by));
         cli.good(&words).trim().to_owned()
     }

@@ -84,7 +84,7 @@ impl Clocks {
             (primary, term),
             "an election"
         );
-        assert!(WORKERS.iter().all(|host| site.host(host) == "up"));
+        assert!(WORKERS.iter().all(|host| site.host(host) != "lost"));
         assert_eq!(identities(&site.until_processes("web", 4)), self.before);
         let ran = all_ran_once(site, load);
         clean(site);

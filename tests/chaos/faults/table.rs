@@ -1,5 +1,5 @@
 //! All rows, and what proves them. The case numbers are those of the project's lists of faults (F)
-//! and of reports about comparable systems (R).
+//! and of reports about comparable systems (R); D stands for sentences of the design.
 
 use super::elsewhere::Tests;
 use super::{clocks, partitions, processes, reports, updates};
@@ -82,6 +82,16 @@ pub fn rows() -> Vec<Row> {
 
 fn of_processes() -> Vec<Row> {
     vec![
+        by(
+            "F14",
+            "controllers and workers of neighbouring protocols; a feature waits for all",
+            "xce-tests",
+            &[
+                "the_feature_level_rises_when_all_support_it_and_features_wait_for_it",
+                "a_worker_and_a_controller_of_neighbouring_protocols_work_together",
+                "a_record_of_a_newer_program_stops_a_controller_with_its_name",
+            ],
+        ),
         quick(
             "F01a",
             "the primary is killed under load, twice",
@@ -161,12 +171,32 @@ fn of_processes() -> Vec<Row> {
             "the primary is killed at every step of an update",
             updates::leader_killed_at_every_step,
         ),
-        not_run("F14", "controllers of two versions", "needs a second build"),
     ]
 }
 
 fn of_members_and_clocks() -> Vec<Row> {
     vec![
+        by(
+            "F15",
+            "a member whose directory was emptied or is older comes in again",
+            "xce-wal",
+            &[
+                "an_emptied_log_comes_in_again_and_founds_nothing",
+                "an_older_directory_does_not_vote_and_comes_in_again",
+            ],
+        ),
+        by(
+            "F17",
+            "a copy of a member's directory is started",
+            "xce-wal",
+            &["a_copy_of_a_directory_is_refused_while_the_first_runs"],
+        ),
+        by(
+            "D2",
+            "one controller of three begins anew",
+            "xce-tests",
+            &["one_controller_of_three_begins_anew_and_the_others_never_come_back"],
+        ),
         by(
             "F16",
             "members come and go, one at a time",
@@ -196,6 +226,18 @@ fn of_members_and_clocks() -> Vec<Row> {
 
 fn of_disks() -> Vec<Row> {
     vec![
+        by(
+            "F29",
+            "the disk hangs for seconds",
+            "xce-wal",
+            &["a_disk_that_hangs_for_seconds_holds_up_no_beats_and_no_elections"],
+        ),
+        by(
+            "F37",
+            "damage at the same place on two of three",
+            "xce-wal",
+            &["damage_on_a_majority_is_refused_and_nothing_is_touched"],
+        ),
         by(
             "F24",
             "the controller's disk is full",
@@ -431,6 +473,39 @@ fn of_identities_and_workers() -> Vec<Row> {
 fn of_consensus_and_load() -> Vec<Row> {
     vec![
         by(
+            "F83",
+            "a log that cannot be used is set aside",
+            "xce-wal",
+            &["a_damaged_log_is_set_aside_and_its_controller_comes_in_again"],
+        ),
+        by(
+            "F84",
+            "the primary cannot write",
+            "xce-wal",
+            &["a_primary_whose_disk_fails_ends_and_another_one_leads"],
+        ),
+        by(
+            "F86",
+            "the state differs between controllers",
+            "xce-wal",
+            &["a_state_that_differs_from_the_others_stops_its_node_which_begins_again"],
+        ),
+        by(
+            "F91",
+            "all hosts are drained at once",
+            "xce-tests",
+            &["f91_all_hosts_at_once_leave_what_must_be_available"],
+        ),
+        by(
+            "D1",
+            "a watch over changes of the primary, and a fenced token",
+            "xce-tests",
+            &[
+                "a_watch_goes_on_under_each_new_primary_without_a_gap_or_a_double",
+                "a_fenced_token_stays_so_under_the_next_primary",
+            ],
+        ),
+        by(
             "F80",
             "a tail that nobody agreed to",
             "xce-wal",
@@ -441,18 +516,6 @@ fn of_consensus_and_load() -> Vec<Row> {
             "a late controller takes a snapshot while new ones are made",
             "xce-wal",
             &["a_late_node_gets_a_snapshot_in_parts_and_goes_on_where_the_way_broke"],
-        ),
-        by(
-            "F84",
-            "the primary cannot write",
-            "xce-wal",
-            &["a_failed_sync_is_fatal_and_its_callers_learn_unknown"],
-        ),
-        by(
-            "F86",
-            "the state differs between controllers",
-            "xce-wal",
-            &["nothing_acknowledged_is_lost_in_a_bad_network_on_bad_disks"],
         ),
         by(
             "F87",
