@@ -16,6 +16,10 @@ const CUT: Duration = Duration::from_secs(3);
 /// A grace above all cuts of a scenario.
 const LONG_GRACE: [&str; 1] = ["host_grace=60s"];
 
+/// Jobs with an environment of so many bytes that a line of 10 kB/s needs a minute for them.
+const LARGE_JOBS: usize = 20;
+const LARGE_BYTES: usize = 30_000;
+
 /// A cluster with a service and a load, and who the replicas are.
 fn begin(name: &str, settings: &[&str]) -> (Site, Identities, Load) {
     let site = Site::with(name, settings);
@@ -248,7 +252,13 @@ pub fn slow_follower() -> String {
     for (from, to) in [(primary.as_str(), follower), (follower, primary.as_str())] {
         site.network().link(from, to, |link| link.rate = 10_000);
     }
-    load.more(20);
+    // More than the line carries meanwhile.
+    let large = format!("LARGE={}", "x".repeat(LARGE_BYTES));
+    for _ in 0..LARGE_JOBS {
+        let words = ["--hold", "-e", &large, "--", "true"];
+        site.cli().submit(&words);
+    }
+    load.more(10);
     let grown = memory().saturating_sub(first) >> 20;
     assert!(grown < 64, "the primary has grown by {grown} MiB");
     assert_eq!(site.three.primary(), primary);
