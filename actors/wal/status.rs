@@ -1,5 +1,6 @@
 //! What the WAL says about itself.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -57,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) snapshot_lsn: AtomicU64,
     pub(crate) stopped: AtomicBool,
     pub(crate) role: watch::Sender<Role>,
+    /// Who has a vote by all that is applied: in every set of a change that is under way.
+    pub(crate) voters: Mutex<BTreeSet<u64>>,
     /// The term whose leadership this node has begun to hand over; zero for none.
     pub(crate) handed_over: AtomicU64,
     texts: Mutex<Texts>,
@@ -79,6 +82,22 @@ impl Shared {
             alarm: alarms.into_iter().flatten().next().cloned(),
             stopped: self.stopped.load(Ordering::Acquire),
         }
+    }
+
+    /// Takes over the voters of an applied membership.
+    pub(crate) fn voters_are(&self, voters: BTreeSet<u64>) {
+        *self
+            .voters
+            .lock()
+            .expect("no code panics while it holds this lock") = voters;
+    }
+
+    /// Who has a vote.
+    pub(crate) fn voters(&self) -> BTreeSet<u64> {
+        let voters = self.voters.lock();
+        voters
+            .expect("no code panics while it holds this lock")
+            .clone()
     }
 
     pub(crate) fn leader(&self) -> Option<u64> {

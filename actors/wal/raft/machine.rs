@@ -1,6 +1,6 @@
 //! The state machine as the consensus library sees it: applies entries, answers their callers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -99,6 +99,7 @@ impl<M: Machine> StateMachine<M> {
             Some(info) => decode_membership(&info.head.membership)?,
             None => StoredMembership::default(),
         };
+        shared.voters_are(voters_of(&membership));
         let last = restored.and_then(|info| info.head.last);
         if let Some(last) = last {
             shared.last_lsn.store(last.index, Ordering::Release);
@@ -167,6 +168,7 @@ impl<M: Machine> StateMachine<M> {
             EntryPayload::Blank => {}
             EntryPayload::Membership(membership) => {
                 self.membership = StoredMembership::new(Some(entry.log_id), membership);
+                self.shared.voters_are(voters_of(&self.membership));
             }
             EntryPayload::Normal(payload) => {
                 ticket = payload.ticket;
@@ -220,6 +222,12 @@ impl<M: Machine> StateMachine<M> {
             snapshot: SnapshotFile { path: info.path },
         })
     }
+}
+
+/// Who is in every set of voters: one is not in yet, or not out yet, while a change is under way.
+fn voters_of(stored: &StoredMembership) -> BTreeSet<u64> {
+    let sets = stored.membership().get_joint_config().iter().cloned();
+    sets.reduce(|all, set| &all & &set).unwrap_or_default()
 }
 
 /// Says how a panic was worded.
@@ -319,6 +327,7 @@ impl<M: Machine> RaftStateMachine<Types> for StateMachine<M> {
         xce_failpoint::hit(Point::SnapshotInstalled);
         self.last = meta.last_log_id;
         self.membership = meta.last_membership.clone();
+        self.shared.voters_are(voters_of(&self.membership));
         let (mut head, mut records) = self.freeze();
         // A crash before the log is purged up to here must not look like a log that was cut off.
         head.installed = true;

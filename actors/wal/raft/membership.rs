@@ -39,7 +39,7 @@ impl<M: Machine> RaftNode<M> {
         let metrics = self.raft.metrics();
         let now = metrics.borrow_watched();
         let membership = now.membership_config.membership();
-        let voters: BTreeSet<u64> = membership.voter_ids().collect();
+        let voters = self.shared.voters();
         let nodes = membership.nodes();
         nodes
             .map(|(node, known)| {

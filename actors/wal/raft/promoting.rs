@@ -41,9 +41,16 @@ impl<M: Machine> RaftNode<M> {
             .iter()
             .find(|state| state.member.node == self.node_id)?;
         let last = own.matched?;
+        let metrics = self.raft.metrics();
+        let promoted: Vec<u64> = {
+            let now = metrics.borrow_watched();
+            now.membership_config.membership().voter_ids().collect()
+        };
         let near = |state: &&MemberState| {
             let matched = state.matched.unwrap_or(0);
-            !state.voter && matched > 0 && last.saturating_sub(matched) <= LAG_MAX
+            !promoted.contains(&state.member.node)
+                && matched > 0
+                && last.saturating_sub(matched) <= LAG_MAX
         };
         members.iter().find(near).map(|state| state.member.node)
     }

@@ -295,15 +295,31 @@ async fn take_in(primary: &Wal<Book>, member: Member) {
     eventually(|| has_vote(primary, node)).await;
 }
 
-pub(super) async fn eventually(mut is_so: impl FnMut() -> bool) {
-    let waited = async {
+#[track_caller]
+pub(super) fn eventually(mut is_so: impl FnMut() -> bool) -> impl Future<Output = ()> {
+    let caller = std::panic::Location::caller();
+    async move {
+        let deadline = tokio::time::Instant::now() + SOON;
         while !is_so() {
+            assert!(
+                tokio::time::Instant::now() < deadline,
+                "waited in vain at {caller}"
+            );
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+}
+
+/// What the nodes say of themselves, for a test that failed.
+pub(super) fn told(seats: &[Seat]) -> String {
+    let line = |seat: &Seat| {
+        let wal = seat.wal.as_ref();
+        let role = wal.map(|wal| wal.role().borrow().clone());
+        let members = wal.map(Wal::members);
+        let status = wal.map(Wal::status);
+        format!("{}: {role:?} {members:?} {status:?}", seat.node)
     };
-    tokio::time::timeout(SOON, waited)
-        .await
-        .expect("it came about");
+    seats.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The one that leads, by its place.

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures::FutureExt;
 use tempfile::TempDir;
 
 use super::cluster::{
-    Seat, Switch, cluster, equal, eventually, has_vote, primary, wait_for_primary,
+    Seat, Switch, cluster, equal, eventually, has_vote, primary, told, wait_for_primary,
 };
 use super::conformance::Tally;
 use crate::OpenError;
@@ -81,7 +82,9 @@ async fn end(seats: &mut [Seat]) {
 async fn is_back(seats: &[Seat], place: usize, groups: usize) {
     let leader = wait_for_primary(seats).await;
     let node = seats[place].node;
-    eventually(|| has_vote(seats[leader].wal(), node)).await;
+    let voting = eventually(|| has_vote(seats[leader].wal(), node));
+    let voting = std::panic::AssertUnwindSafe(voting).catch_unwind().await;
+    assert!(voting.is_ok(), "no vote:\n{}", told(seats));
     equal(seats, groups).await;
     let aside = seats[place].dir.path().join("set-aside-1");
     assert!(aside.join("IDENTITY").exists(), "the old one is kept");
