@@ -8,6 +8,7 @@
 //!   cargo x faults [ID...]    faults on hosts of their own; writes tests/chaos/RESULTS.md
 //!   cargo x conformance       what the log promises, on devices and networks that fail
 //!   cargo x chaos             kill parts of a busy cluster at random
+//!   cargo x sim               histories of simulated controllers, workers and clients
 //! ```
 
 #[path = "x/cargo.rs"]
@@ -16,6 +17,8 @@ mod cargo;
 mod chaos;
 #[path = "x/conformance.rs"]
 mod conformance;
+#[path = "x/sim.rs"]
+mod sim;
 #[path = "x/summary.rs"]
 mod summary;
 #[path = "x/tools.rs"]
@@ -31,7 +34,7 @@ struct Verb {
     run: fn(&[String]) -> Result<u8, String>,
 }
 
-const VERBS: [Verb; 7] = [
+const VERBS: [Verb; 8] = [
     Verb {
         name: "test",
         takes: "[FILTER] [-- OPTIONS]",
@@ -73,6 +76,12 @@ const VERBS: [Verb; 7] = [
         takes: "[--seeds A..B]",
         does: "everything that the log promises, on devices and networks that fail",
         run: conformance::run,
+    },
+    Verb {
+        name: "sim",
+        takes: "[--seeds A..B] [--tell]",
+        does: "run histories of simulated controllers, workers and clients",
+        run: sim::run,
     },
 ];
 

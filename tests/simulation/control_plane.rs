@@ -40,10 +40,16 @@ pub struct Size {
 }
 
 impl Size {
+    /// What the environment says, or the usual.
     fn of(seed: u64) -> Self {
+        let usual = if seed.is_multiple_of(5) { 5 } else { 3 };
+        let wanted = |name, usual| {
+            let number = number(name).and_then(|number| usize::try_from(number).ok());
+            number.unwrap_or(usual)
+        };
         Self {
-            controllers: if seed.is_multiple_of(5) { 5 } else { 3 },
-            hosts: 3,
+            controllers: wanted("XCE_CONTROLLERS", usual),
+            hosts: wanted("XCE_HOSTS", 3),
             clients: 3,
         }
     }
@@ -584,11 +590,15 @@ const SEEDS: Range<u64> = 1..1_001;
 
 #[test]
 fn a_thousand_histories_of_several_controllers_come_true() {
-    if let Some(seed) = number("XCE_SEED") {
-        let world = run(seed, Tells::Aloud, Planted::Nothing);
+    let range = match number("XCE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => range_wanted().unwrap_or(SEEDS),
+    };
+    let tells = number("XCE_SEED").or_else(|| number("XCE_TELL")).is_some();
+    if tells && range.end - range.start == 1 {
+        let world = run(range.start, Tells::Aloud, Planted::Nothing);
         return println!("{:#?}\ntrace {:#010x}", world.met, world.house().trace);
     }
-    let range = range_wanted().unwrap_or(SEEDS);
     let report = seeds(&range, Planted::Nothing, usize::MAX);
     println!("seeds {range:?}: {} histories", report.histories);
     for (what, times) in &report.met {
@@ -598,7 +608,13 @@ fn a_thousand_histories_of_several_controllers_come_true() {
         println!("seed {seed} fails: {why}");
     }
     println!("{} failed", report.failing.len());
-    assert!(report.failing.is_empty(), "XCE_SEED tells one of them");
+    let Some(seed) = report.failing.keys().next() else {
+        return;
+    };
+    if tells {
+        drop(run(*seed, Tells::Keeps, Planted::Nothing));
+    }
+    panic!("`cargo x sim --seeds {seed} --tell` tells how seed {seed} failed");
 }
 
 #[test]
@@ -609,4 +625,38 @@ fn the_same_seed_gives_the_same_trace() {
         assert_eq!(one.house().trace, other.house().trace, "seed {seed}");
         assert_eq!(one.now, other.now, "seed {seed}");
     }
+}
+
+/// Seeds of which one has to find a planted fault.
+/// Source: measured, each is found by one of the first dozen or two.
+const PLANTED_SEEDS: Range<u64> = 1..61;
+
+/// The checks are worth as much as the faults that they find.
+#[test]
+fn planted_faults_are_found() {
+    let faults = [
+        Planted::EarlyAnswer,
+        Planted::TermOfNode,
+        Planted::NoFence,
+        Planted::LongLease,
+        Planted::VotesAtOnce,
+        Planted::LeaseInTransfer,
+        Planted::NoLease,
+        Planted::RefusesWithoutLease,
+        Planted::MarkApart,
+        Planted::WatchSkips,
+        Planted::ForgetsVotes,
+        Planted::NoSync,
+        Planted::WaitsForRole,
+        Planted::CutsDamage,
+    ];
+    let mut unfound = Vec::new();
+    for fault in faults {
+        let report = seeds(&PLANTED_SEEDS, fault, 1);
+        match report.failing.first_key_value() {
+            Some((seed, why)) => println!("{fault:?}: {} histories, seed {seed}: {why}", report.histories),
+            None => unfound.push(fault),
+        }
+    }
+    assert!(unfound.is_empty(), "{unfound:?} are not found");
 }

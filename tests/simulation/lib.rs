@@ -19,7 +19,12 @@
 //! Faults: any actor dies with its mailbox and its timer; the controller dies and starts from
 //! snapshot and log; workers die and start again; hosts lose power; the network is cut or slow.
 //!
-//! `XCE_SEED=7` runs one history and tells its story; `XCE_HISTORIES=100000` runs so many.
+//! Several controllers (`seats`, `consensus`, `clients`, `control_plane`): the same actors, entered per
+//! controller, above a small Raft, disks that lose and rot, clocks that jump, a network that loses,
+//! repeats and cuts; clients that ask again until they know, and whose answers must be linearizable.
+//!
+//! `XCE_SEED=7` runs one history and tells its story; `XCE_HISTORIES=100000` runs so many;
+//! `cargo x sim --seeds 1..5000` runs those of several controllers.
 
 #[cfg(test)]
 mod behaviour;

@@ -109,6 +109,25 @@ pub fn bench(words: &[String]) -> Result<u8, String> {
     run(command)
 }
 
+/// Runs the histories of the simulation with these settings.
+pub fn simulate(settings: &[(&str, String)]) -> Result<u8, String> {
+    let mut command = cargo(&[
+        "test",
+        "--quiet",
+        "--package",
+        "xce-simulation",
+        "--lib",
+        "--",
+        "--exact",
+        "control_plane::a_thousand_histories_of_several_controllers_come_true",
+        "--nocapture",
+    ]);
+    for (name, value) in settings {
+        command.env(name, value);
+    }
+    run(command)
+}
+
 fn no_words(words: &[String]) -> Result<(), String> {
     match words.first() {
         None => Ok(()),

@@ -5,16 +5,17 @@ use std::collections::VecDeque;
 use xce_controller::{orders, reports};
 use xce_deciding::host as deciding;
 use xce_deciding::reading::jobs_on;
-use xce_host::HostLife;
+use xce_host::{HostFact, HostLife};
 use xce_host::rules::{Command, MASS_LOSS_PERCENT, Verdict, next_judgement};
 use xce_host::wire::{Beat, BeatAck};
-use xce_ledger::{Group, GroupEvent, Joining, Outcome, View};
+use xce_ledger::{Fact, Group, GroupEvent, Joining, Outcome, View};
 use xce_model::{JobId, Millis};
 use xce_replica::wire::{Order, Orders, Reports, ReportsCommitted};
 
 use super::service::USER;
 use super::{ActorKey, Life};
 use crate::deciding::group;
+use crate::log::Proposal;
 use crate::network::{ToController, ToWorker};
 use crate::seats::Planted;
 use crate::world::World;
@@ -371,10 +372,23 @@ impl World {
         group.decided = view.lsn();
         group.preconditions = decided.conditions;
         group.facts = decided.facts;
+        if self.is_planted(Planted::MarkApart) {
+            self.mark_apart(&mut group);
+        }
         if let Some(host) = self.host_actor(place) {
             host.doing = Doing::Taking(batch, tries + 1);
         }
         self.propose(&ActorKey::Host(place), group);
+    }
+
+    /// The fault of committing how far facts are apart from the facts.
+    fn mark_apart(&mut self, group: &mut Group) {
+        let is_mark = |fact: &Fact| matches!(fact, Fact::Host(HostFact::Marked { .. }));
+        let mut mark = self.group("mark");
+        (mark.facts, group.facts) = group.facts.drain(..).partition(is_mark);
+        group.preconditions.clear();
+        let group = mark;
+        self.enqueue(Proposal { group, from: None });
     }
 
     fn reports_taken(&mut self, place: usize, batch: &Reports) {

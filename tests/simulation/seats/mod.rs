@@ -57,7 +57,7 @@ pub enum Planted {
     TermOfNode,
     /// Workers obey orders of any term.
     NoFence,
-    /// The lease is twice as long as an election may take.
+    /// The lease is eight times as long as an election may take.
     LongLease,
     /// A voter that starts again votes at once.
     VotesAtOnce,
@@ -79,8 +79,6 @@ pub enum Planted {
     WaitsForRole,
     /// A damaged log is cut where the damage is.
     CutsDamage,
-    /// Operations are not remembered.
-    NoOperations,
 }
 
 /// How unkind disks and networks are.
@@ -336,7 +334,7 @@ impl World {
             return true;
         };
         let length = match seats.planted {
-            Planted::LongLease => 4 * crate::consensus::ELECTION_MS_MAX,
+            Planted::LongLease => 8 * crate::consensus::ELECTION_MS_MAX,
             _ => reign::LEASE_MS,
         };
         let seat = &seats.all[self.seat];
