@@ -14,14 +14,16 @@ use xce_placement::Placement;
 use xce_runtime::{Address, Node, Shards};
 use xce_wal::{PersistError, Receipt, Wal};
 
+use crate::barrier::Barrier;
 use crate::connections::Connections;
 use crate::endpoints::Readers;
 use crate::members_known::Known;
 use crate::losing::Doubts;
 use crate::refusals::Refusals;
-use crate::scheduler;
+use crate::scheduler::{self, Scheduling};
 use crate::sessions::Sessions;
 use crate::settings::Settings;
+use crate::views::Seer;
 
 /// Shared by all shells of one controller.
 pub struct Control {
@@ -68,6 +70,10 @@ pub struct Control {
     pub scheduler: OnceLock<Address<scheduler::Message>>,
     /// Whether the scheduler has been told and has not looked yet.
     pub scheduler_told: AtomicBool,
+    /// Waits for the log, once for many.
+    pub barrier: Barrier,
+    /// What is known of the scheduler outside of its actor.
+    pub scheduling: Scheduling,
 }
 
 /// Why a group was not committed, or may not have been.
@@ -204,6 +210,21 @@ impl Control {
         self.commit_decided("place", (placement.made_at, event), times, decided)
             .await
             .map(drop)
+    }
+
+    /// Puts together what users see of a state.
+    pub fn seer<'a>(&self, view: &'a View) -> Seer<'a> {
+        let silence = self.scheduling.silence();
+        let silence = silence.map(|silence| silence.text(self.monotonic_ms()));
+        Seer::new(view, self.times()).with_silence(silence)
+    }
+
+    /// Waits until everything proposed before has been applied; many may wait at once.
+    ///
+    /// # Errors
+    /// See [`Wal::barrier`].
+    pub async fn settled(&self) -> Result<(), PersistError> {
+        self.barrier.pass(&self.wal).await
     }
 
     /// Whether no other controller can be the primary at this moment: answers and effects that need

@@ -102,7 +102,7 @@ impl Entity for Host {
 
     /// Gives the host one fresh grace, and goes on with the connection its predecessor had.
     async fn recover(&self, context: &Context<Message>) -> Result<State, Crash> {
-        self.control.wal.barrier().await?;
+        self.control.settled().await?;
         let mut state = State {
             connection: None,
             heard_ms: self.control.monotonic_ms(),
@@ -287,7 +287,7 @@ impl Host {
         let wait = view
             .host(&self.name)
             .and_then(|host| {
-                let patience = self.control.settings.patience;
+                let patience = self.control.settings.patience();
                 let strict = fence::time_left_while_away(&view, host, silent, patience);
                 let wait = next_judgement(host, silent, patience, self.control.now());
                 wait.into_iter().chain(strict).min()

@@ -18,11 +18,13 @@
 //! after a commit follows from the committed state, is told as a level, and is told again whenever
 //! an actor or the whole controller starts.
 
+mod barrier;
 mod checking;
 mod connections;
 mod control;
 mod door;
 mod endpoints;
+mod feeder;
 mod host;
 mod janitor;
 mod job;
@@ -41,15 +43,18 @@ mod refusals;
 mod reign;
 pub mod reports;
 mod requests;
+mod resume;
 mod scheduler;
 mod service;
 mod session;
 mod sessions;
+mod live;
 mod settings;
 mod start;
 mod views;
 mod watch;
 
+pub use live::{Live, LiveSettings, Reload};
 pub use settings::Settings;
 pub use start::{Controller, StartError, initialise, offline, start};
 pub use xce_deciding::reading;

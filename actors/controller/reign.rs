@@ -17,6 +17,7 @@ use xce_model::{Lsn, Millis};
 use xce_runtime::{Limits, Node, Policy, RealClock, Root, Shards, Task};
 use xce_wal::{PersistError, Role, Wal};
 
+use crate::barrier::Barrier;
 use crate::connections::Connections;
 use crate::control::{Control, here};
 use crate::endpoints::Readers;
@@ -25,6 +26,7 @@ use crate::peers::{LinkPeers, name_of};
 use crate::losing::Doubts;
 use crate::publisher::{Publisher, Touched};
 use crate::refusals::Refusals;
+use crate::scheduler::Scheduling;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::start::{StartError, entropy};
@@ -310,6 +312,8 @@ fn control(
         refusals: Arc::clone(&house.refusals),
         scheduler: OnceLock::new(),
         scheduler_told: AtomicBool::new(false),
+        barrier: Barrier::default(),
+        scheduling: Scheduling::default(),
     }))
 }
 
@@ -323,10 +327,21 @@ fn start_actors(
         control: Arc::clone(control),
     };
     above.spawn(log::key(), None, log, Policy::WAL)?;
-    let plans = scheduler::Scheduler {
-        control: Arc::clone(control),
+    let address = match control.settings.scheduler_grace {
+        None => {
+            let plans = scheduler::embedded::Scheduler {
+                control: Arc::clone(control),
+            };
+            above.spawn(scheduler::key(), None, plans, Policy::ENTITY)?
+        }
+        Some(grace) => {
+            let daemon = scheduler::daemon::Daemon {
+                control: Arc::clone(control),
+                grace,
+            };
+            above.spawn(scheduler::key(), None, daemon, Policy::ENTITY)?
+        }
     };
-    let address = above.spawn(scheduler::key(), None, plans, Policy::ENTITY)?;
     // Set once: this function runs once a reign.
     drop(control.scheduler.set(address));
     let publisher = Publisher {

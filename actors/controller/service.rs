@@ -63,7 +63,7 @@ impl Entity for Service {
     const KIND: &'static str = "service";
 
     async fn recover(&self, context: &Context<Message>) -> Result<State, Crash> {
-        self.control.wal.barrier().await?;
+        self.control.settled().await?;
         let timer = Timer::new(context.address().clone(), Arc::clone(context.clock()));
         let mut state = State {
             timer,
@@ -94,7 +94,7 @@ impl Entity for Service {
 
     fn view(&self, state: &State) -> View {
         let view = self.control.view();
-        match crate::views::Seer::new(&view, self.control.times()).service(self.id) {
+        match self.control.seer(&view).service(self.id) {
             Some(seen) => View::of(&Seen {
                 decisions: state.decisions,
                 service: seen,

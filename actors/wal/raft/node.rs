@@ -43,9 +43,10 @@ const ELECTION_MS_MAX: u64 = 300;
 const LEASE_PATIENCE: Duration = Duration::from_millis(2 * ELECTION_MS_MAX);
 /// After how long without an answer of a quorum a primary no longer calls itself one.
 ///
-/// Source: derived; five elections. Consensus itself would let it lead for as long as nobody tells
+/// Source: derived; ten elections, so that a machine that is busy for a moment does not start all its
+/// actors anew. Consensus itself would let it lead for as long as nobody tells
 /// it of another term, and peers that reach only this one would stay with it.
-const CUT_OFF: Duration = Duration::from_millis(5 * ELECTION_MS_MAX);
+const CUT_OFF: Duration = Duration::from_millis(10 * ELECTION_MS_MAX);
 /// How long a single voter may take to lead; it needs two syncs.
 ///
 /// Source: chosen; far above the slowest disk seen, so only a fault comes here.
@@ -401,7 +402,7 @@ impl<M: Machine> RaftNode<M> {
                 }
             }
             // One that is cut off hears of no change.
-            let changed = tokio::time::timeout(CUT_OFF / 2, metrics.changed()).await;
+            let changed = tokio::time::timeout(CUT_OFF / 4, metrics.changed()).await;
             if let Ok(Err(_)) = changed {
                 return "consensus ended".into();
             }
