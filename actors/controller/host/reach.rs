@@ -27,8 +27,12 @@ pub fn ensure(control: &Arc<Control>, name: &str) -> Result<Address<Message>, Ab
     })
 }
 
-/// Lets a host's actor go.
+/// Lets the actor of a host that was removed go. A worker that is back may join anew.
 pub fn release(control: &Control, name: &str) {
+    if let Some(connection) = control.connections.get(name) {
+        let peer = &connection.peer;
+        peer.close(CloseCode::Fenced, "this host was removed; join again");
+    }
     // One that does not exist needs nothing.
     drop(control.hosts.stop(&key(name)));
 }
