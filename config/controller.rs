@@ -51,8 +51,10 @@ pub struct ControllerConfig {
     pub keep_ended: Millis,
     /// Breaking things on purpose.
     pub chaos: ChaosConfig,
-    /// Scheduling.
-    pub scheduler: SchedulerConfig,
+    /// Where the scheduler runs.
+    pub scheduler: SchedulerPlace,
+    /// How long a scheduler that is a daemon may not respond.
+    pub scheduler_grace: Millis,
     /// Snapshots of the ledger.
     pub snapshot: SnapshotConfig,
     /// Held back while versions differ.
@@ -69,12 +71,14 @@ pub struct ChaosConfig {
     pub enabled: bool,
 }
 
-/// Scheduling.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SchedulerConfig {
-    /// Whether the scheduler runs inside the controller.
-    pub embedded: bool,
+/// Where the scheduler runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SchedulerPlace {
+    /// In the controller.
+    Embedded,
+    /// As a daemon of its own, `xced scheduler`.
+    Daemon,
 }
 
 /// When snapshots are taken.
@@ -205,18 +209,25 @@ impl Settings for ControllerConfig {
             text: "How long ended jobs are kept before they are cleaned up.",
         },
         OptionDoc {
+            key: "scheduler",
+            kind: Kind::Text,
+            range: "embedded or daemon",
+            derived: None,
+            text: "Whether the scheduler runs in the controller, or as `xced scheduler`.",
+        },
+        OptionDoc {
+            key: "scheduler_grace",
+            kind: Kind::Duration,
+            range: "200ms to 10m",
+            derived: None,
+            text: "How long a scheduler that is a daemon may not respond before users are told.",
+        },
+        OptionDoc {
             key: "chaos.enabled",
             kind: Kind::Boolean,
             range: "true or false",
             derived: None,
             text: "Whether administrators may kill actors with `xcecli actors kill`.",
-        },
-        OptionDoc {
-            key: "scheduler.embedded",
-            kind: Kind::Boolean,
-            range: "true or false",
-            derived: None,
-            text: "Whether the scheduler runs inside the controller.",
         },
         OptionDoc {
             key: "snapshot.every_entries",
@@ -256,7 +267,9 @@ impl Settings for ControllerConfig {
             kill_budget: Millis::seconds(5),
             keep_ended: DAY,
             chaos: ChaosConfig { enabled: false },
-            scheduler: SchedulerConfig { embedded: true },
+            scheduler: SchedulerPlace::Embedded,
+            // Source: chosen; as long as a person waits before asking why.
+            scheduler_grace: Millis::seconds(5),
             // Source: the defaults of the WAL, whose settings say how they were chosen.
             snapshot: SnapshotConfig {
                 every_entries: 50_000,
@@ -287,6 +300,8 @@ impl Settings for ControllerConfig {
         check_range(faults, "kill_budget", &self.kill_budget, &Millis(100), &DAY);
         let year = Millis(DAY.0 * 366);
         check_range(faults, "keep_ended", &self.keep_ended, &minute, &year);
+        let (grace, most) = (&self.scheduler_grace, Millis::seconds(600));
+        check_range(faults, "scheduler_grace", grace, &Millis(200), &most);
         let entries = &self.snapshot.every_entries;
         check_range(
             faults,

@@ -5,6 +5,7 @@
 //!     authority/            the cluster's certificate authority
 //!     controller/           state of the controller, with identity/
 //!     w1/  w2/  ...         state of the workers, with identity/
+//!     scheduler/            identity of a scheduler that is a daemon
 //!     client/               identity of the local user, and client.toml
 //! ```
 
@@ -53,6 +54,11 @@ impl Home {
     /// State of the worker of a name.
     pub fn worker(&self, name: &str) -> PathBuf {
         self.path.join(name)
+    }
+
+    /// Directory of a scheduler that is a daemon.
+    pub fn scheduler(&self) -> PathBuf {
+        self.path.join("scheduler")
     }
 
     /// Identity of the local user.

@@ -29,6 +29,7 @@ pub mod reference;
 pub mod client;
 pub mod compatibility;
 pub mod controller;
+pub mod scheduler;
 pub mod worker;
 
 pub use client::ClientConfig;
@@ -37,6 +38,7 @@ pub use document::Document;
 pub use fault::{Fault, Faults};
 pub use home::Home;
 pub use load::{Sources, load};
+pub use scheduler::SchedulerConfig;
 pub use syntax::Format;
 pub use worker::WorkerConfig;
 pub use xce_profile::closest;

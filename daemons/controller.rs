@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use xce_config::ControllerConfig;
+use xce_config::controller::SchedulerPlace;
 use xce_controller::Settings;
 use xce_controller::peers::{FOUNDER, node_of};
 use xce_host::rules::Patience;
@@ -62,10 +63,6 @@ fn settings(config: &ControllerConfig, create: bool) -> anyhow::Result<Settings>
             config.identity_dir.display()
         )
     })?;
-    anyhow::ensure!(
-        config.scheduler.embedded,
-        "`scheduler.embedded = false` is not possible yet: there is no other scheduler"
-    );
     crate::prepare::directory(&config.state_dir)?;
     settings_of(config, &identity, create)
 }
@@ -108,6 +105,10 @@ pub fn settings_of(
         mass_loss: config.mass_loss,
         kill_budget: config.kill_budget,
         keep_ended: config.keep_ended,
+        scheduler_grace: match config.scheduler {
+            SchedulerPlace::Embedded => None,
+            SchedulerPlace::Daemon => Some(config.scheduler_grace),
+        },
         chaos: config.chaos.enabled,
         snapshot_every: config.snapshot.every_entries,
         snapshot_bytes: config.snapshot.every_bytes.0,

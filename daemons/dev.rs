@@ -3,6 +3,7 @@
 //! ```text
 //!   xced dev
 //!    ├─ xced controller      with the embedded scheduler
+//!    ├─ xced scheduler       instead of that, with `--set scheduler=daemon`
 //!    ├─ xced worker w1       jobs run below their shims, not below the worker
 //!    └─ xced worker w2
 //! ```
@@ -41,6 +42,9 @@ const LOG_LEVEL: &str = "warn,openraft=error,ractor=off";
 /// Ports to choose from where any free one will do.
 /// Source: chosen; apart from the workers' ranges and below the kernel's ephemeral ports.
 const FREE_PORTS: std::ops::RangeInclusive<u16> = 12_000..=17_999;
+
+/// Name of the scheduler, where it is a daemon. Source: chosen.
+const SCHEDULER: &str = "s1";
 
 /// Longest wait for the workers before the cluster is announced.
 /// Source: chosen; a worker starts in a fraction of a second.
@@ -104,8 +108,19 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             &name,
         )?;
     }
+    if has_scheduler(&arguments) {
+        let path = xce_config::home::identity_dir(&home.scheduler());
+        prepare::identity(&authority, &path, Role::Scheduler, SCHEDULER)?;
+    }
     let cluster = authority.cluster();
     crate::runtime()?.block_on(supervise(&arguments, &home, cluster))
+}
+
+/// Whether the controller is told to work with a scheduler that is a daemon.
+fn has_scheduler(arguments: &Arguments) -> bool {
+    let last = arguments.settings.iter().rev();
+    let mut named = last.filter(|(key, _)| key == "scheduler");
+    named.next().is_some_and(|(_, value)| value == "daemon")
 }
 
 fn names(workers: u16) -> impl Iterator<Item = String> {
@@ -150,6 +165,14 @@ async fn supervise(
     controller.set_arguments(controller_arguments(arguments, home, address));
     prepare::client(home, cluster, address)?;
     let mut children = vec![controller];
+    if has_scheduler(arguments) {
+        let mut line = child::Line::new("scheduler", home);
+        // It ends before the controller.
+        line.is_worker = true;
+        line.set("log.level", LOG_LEVEL);
+        line.set("controllers", &address.to_string());
+        children.push(Child::start(line, events.clone(), stopping.clone()));
+    }
     for (place, name) in (0u16..).zip(names(arguments.workers)) {
         let line = worker_arguments(arguments, home, address, (place, &name));
         children.push(Child::start(line, events.clone(), stopping.clone()));

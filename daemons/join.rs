@@ -131,6 +131,16 @@ pub fn join(arguments: &Join) -> anyhow::Result<ExitCode> {
                 joined.controllers.join(",")
             );
         }
+        (Role::Scheduler, _) => {
+            let directory = xce_config::home::identity_dir(&home.scheduler());
+            store(&directory, &identity)?;
+            println!("scheduler {} has joined; start it:", joined.name);
+            println!(
+                "  xced scheduler --home {} --set controllers={}",
+                home.path().display(),
+                joined.controllers.join(",")
+            );
+        }
         (_, _) => {
             store(&home.client(), &identity)?;
             write_client(&home, &joined, &identity)?;

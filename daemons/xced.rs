@@ -9,6 +9,7 @@ mod lifeline;
 mod prepare;
 mod replay;
 mod restore;
+mod scheduler;
 mod worker;
 
 use std::path::PathBuf;
@@ -43,6 +44,8 @@ enum Role {
     Controller(Daemon),
     /// The worker of one host.
     Worker(worker::Arguments),
+    /// A scheduler, for clusters whose controllers are set to `scheduler = "daemon"`.
+    Scheduler(Daemon),
     /// Say what is wrong with this machine before it joins a cluster.
     Check(check::Arguments),
     /// Make the decisions of an exported journal again, and name the first that comes out otherwise.
@@ -106,6 +109,7 @@ fn main() -> ExitCode {
         Role::ForceNew(arguments) => force_new::run(&arguments),
         Role::Controller(arguments) => controller::run(&arguments),
         Role::Worker(arguments) => worker::run(&arguments),
+        Role::Scheduler(arguments) => scheduler::run(&arguments),
         Role::Check(arguments) => check::run(&arguments),
         Role::Replay(arguments) => replay::run(&arguments),
     };

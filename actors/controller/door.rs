@@ -90,6 +90,7 @@ fn greet(
         sent: AtomicU64::new(0),
         connected: AtomicBool::new(true),
         resume: Mutex::new(if welcome.resumed { "resumed" } else { "new" }.to_owned()),
+        cost: Mutex::new(None),
     });
     begin(control, connected, request, info, welcome);
 }

@@ -90,7 +90,7 @@ async fn commit(
     group.decided = view.lsn();
     group.preconditions = decided.conditions;
     group.facts = decided.facts;
-    let next = if decided.frees {
+    let next = if decided.frees && host.control.settings.scheduler_grace.is_none() {
         schedule::plan_ahead(view, &group, now)
     } else {
         Vec::new()

@@ -1,142 +1,101 @@
-//! The embedded scheduler: plans from the committed state and commits each placement under its own
-//! preconditions; one that no longer fits is planned again.
+//! The scheduler as the controller knows it: inside this process, or a daemon at the other end of a
+//! session. Either way it knows the state by the same feed alone, and each of its placements is
+//! committed under its own precondition, or refused and planned again.
+
+pub mod daemon;
+pub mod embedded;
+mod silence;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use futures::future::join_all;
-use xce_deciding::schedule::{self, PLACEMENTS_MAX};
-use xce_ledger::GroupEvent::Planned;
-use xce_model::{Lsn, Millis};
-use xce_runtime::{Context, Crash, Entity, Key, Timer, Trigger, View};
+use xce_link::Peer;
+use xce_model::{Lsn, SessionId};
+use xce_runtime::{Key, Trigger};
+use xce_session::feed_wire::FromReader;
 
-use crate::control::{CommitError, Control};
+use crate::control::Control;
+use crate::sessions::SessionInfo;
 
-/// Pause before what could not be written is planned again. Source: chosen; a person frees space.
-const UNWRITTEN_PAUSE: Millis = Millis::seconds(1);
+pub use silence::{Scheduling, Silence};
 
-/// The actor.
-pub struct Scheduler {
-    /// Shared parts.
-    pub control: Arc<Control>,
-}
-
-/// What it is told.
+/// What the scheduler's actor is told.
 pub enum Message {
     /// Something changed that may let a job be placed.
     Look,
-    /// A delay ended.
+    /// A timer ran out.
     Due(Trigger),
+    /// A daemon begins to read.
+    Opened(Box<Opened>),
+    /// A daemon said something else.
+    Said(Who, FromReader),
+    /// A daemon's connection has ended.
+    Ended(Who),
 }
 
-/// What one incarnation knows.
-pub struct State {
-    timer: Timer<Message>,
-    cycles: u64,
-    placed: u64,
-    refused: u64,
-    last_lsn: Lsn,
+/// One connection of a daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Who {
+    /// Its session.
+    pub session: SessionId,
+    /// Epoch of the session.
+    pub epoch: u64,
 }
 
-#[derive(serde::Serialize)]
-struct Seen {
-    cycles: u64,
-    placed: u64,
-    refused: u64,
-    last_lsn: Lsn,
-    next_delay_ends_ms: Option<u64>,
+/// A daemon that reads from now on.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    /// Its session.
+    pub info: Arc<SessionInfo>,
+    /// Its connection.
+    pub peer: Peer,
+    /// The request that its feed answers.
+    pub number: u64,
+    /// What it holds.
+    pub after: Lsn,
 }
 
-impl Entity for Scheduler {
-    type Message = Message;
-    type State = State;
-    const KIND: &'static str = "scheduler";
-
-    async fn recover(&self, context: &Context<Message>) -> Result<State, Crash> {
-        self.control.wal.barrier().await?;
-        self.control.scheduler_told.store(false, Ordering::Release);
-        self.control.tell_scheduler();
-        Ok(State {
-            timer: Timer::new(context.address().clone(), Arc::clone(context.clock())),
-            cycles: 0,
-            placed: 0,
-            refused: 0,
-            last_lsn: 0,
-        })
-    }
-
-    async fn handle(
-        &self,
-        _context: &Context<Message>,
-        message: Message,
-        state: &mut State,
-    ) -> Result<(), Crash> {
-        match message {
-            Message::Look => self.control.scheduler_told.store(false, Ordering::Release),
-            Message::Due(trigger) if !state.timer.accept(trigger) => return Ok(()),
-            Message::Due(_) => {}
-        }
-        self.cycle(state).await
-    }
-
-    fn view(&self, state: &State) -> View {
-        View::of(&Seen {
-            cycles: state.cycles,
-            placed: state.placed,
-            refused: state.refused,
-            last_lsn: state.last_lsn,
-            next_delay_ends_ms: state.timer.armed_for(),
-        })
+impl Opened {
+    fn who(&self) -> Who {
+        who(&self.info)
     }
 }
 
-impl Scheduler {
-    /// Plans and commits once; whatever is committed or refused makes the publisher tell it again.
-    async fn cycle(&self, state: &mut State) -> Result<(), Crash> {
-        let view = self.control.view();
-        let times = self.control.times();
-        let now = times.0;
-        let placements = schedule::plan(&view, now);
-        state.cycles += 1;
-        state.last_lsn = view.lsn();
-        let full = placements.len() >= PLACEMENTS_MAX;
-        let outcomes = join_all(
-            (0..)
-                .zip(placements)
-                .map(|(nth, placement)| self.control.place(placement, Planned { nth }, times)),
-        )
-        .await;
-        let (mut again, mut unwritten) = (full, false);
-        for outcome in outcomes {
-            match outcome {
-                Ok(_) => state.placed += 1,
-                Err(CommitError::Stale(_)) => {
-                    state.refused += 1;
-                    again = true;
-                }
-                Err(CommitError::Refused(refusal)) => {
-                    // Overloaded or no space.
-                    unwritten = true;
-                    tracing::warn!(code = %refusal.code, "placement not written");
-                }
-                Err(CommitError::Unknown) => return Err(CommitError::Unknown.into()),
-            }
-        }
-        if again {
-            self.control.tell_scheduler();
-        }
-        if unwritten {
-            state.timer.arm(
-                self.control.monotonic_ms() + UNWRITTEN_PAUSE.0,
-                Message::Due,
-            );
-            return Ok(());
-        }
-        match xce_placement::next_wake(&self.control.view(), now) {
-            Some(at) => state.timer.arm(self.control.monotonic_of(at), Message::Due),
-            None => state.timer.disarm(),
-        }
-        Ok(())
+fn who(info: &SessionInfo) -> Who {
+    Who {
+        session: info.id,
+        epoch: info.epoch,
+    }
+}
+
+/// Gives what a daemon said to the scheduler's actor.
+pub fn said(
+    control: &Control,
+    info: &Arc<SessionInfo>,
+    peer: &Peer,
+    number: u64,
+    what: FromReader,
+) {
+    let message = match what {
+        FromReader::Open { after } => Message::Opened(Box::new(Opened {
+            info: Arc::clone(info),
+            peer: peer.clone(),
+            number,
+            after,
+        })),
+        FromReader::Taken { .. } | FromReader::Plan(_) => Message::Said(who(info), what),
+    };
+    let told = control.scheduler.get().map(|address| address.cast(message));
+    if let Some(Err(_)) = told {
+        // It is down or overloaded; what was said is lost, so the daemon begins again.
+        peer.close(xce_link::CloseCode::Dropped, "not taken now; resume");
+    }
+}
+
+/// Tells the scheduler's actor that a daemon's connection is over.
+pub fn ended(control: &Control, info: &SessionInfo) {
+    if let Some(address) = control.scheduler.get() {
+        // One that is down forgets its connections anyway.
+        let _ = address.cast(Message::Ended(who(info)));
     }
 }
 

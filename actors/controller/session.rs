@@ -11,13 +11,14 @@ use xce_link::{Connected, Frame, Inbox, Message as _, Peer, PeerKind};
 use xce_model::{Refusal, RefusalKind};
 use xce_runtime::{Context, Crash, Entity, Task, View};
 use xce_session::endpoints_wire::EndpointsUsed;
+use xce_session::feed_wire::FromReader;
 use xce_session::wire::{Ask, AskCluster, AskService, Reply, Request};
 use xce_session::worker_wire::FromWorker;
 
 use crate::connections::Connection;
 use crate::control::Control;
 use crate::sessions::SessionInfo;
-use crate::{endpoints, host, requests, watch};
+use crate::{endpoints, host, requests, scheduler, watch};
 
 /// Requests of one peer that are in work at once. Source: foundations section 3, 64 in flight
 /// saturate a connection.
@@ -114,6 +115,9 @@ impl Entity for Session {
             self.control.connections.take(host, self.info.id);
         }
         endpoints::closed(&self.control, self.info.id);
+        if self.info.kind == PeerKind::Scheduler {
+            scheduler::ended(&self.control, &self.info);
+        }
     }
 
     fn view(&self, state: &State) -> View {
@@ -154,6 +158,12 @@ impl Session {
         match (self.info.kind, frame.kind()) {
             (PeerKind::Worker, FromWorker::KIND) => match frame.decode::<FromWorker>() {
                 Ok(message) => self.worker(message, request, state),
+                Err(error) => self.protocol_error(&error.to_string()),
+            },
+            (PeerKind::Scheduler, FromReader::KIND) => match frame.decode::<FromReader>() {
+                Ok(what) => {
+                    scheduler::said(&self.control, &self.info, &self.peer, request, what);
+                }
                 Err(error) => self.protocol_error(&error.to_string()),
             },
             (_, Request::KIND) => match frame.decode::<Request>() {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use xce_link::PeerKind;
 use xce_model::{Lsn, SessionId};
+use xce_session::operator_wire::ResumeView;
 use xce_session::wire::SessionView;
 
 /// Sessions that are remembered after their connection has ended.
@@ -31,8 +32,10 @@ pub struct SessionInfo {
     pub sent: AtomicU64,
     /// Whether it is connected.
     pub connected: AtomicBool,
-    /// How it came back.
+    /// How it came, or came back.
     pub resume: Mutex<String>,
+    /// What it cost to bring its last feed up to date.
+    pub cost: Mutex<Option<ResumeView>>,
 }
 
 impl SessionInfo {
@@ -53,12 +56,19 @@ impl SessionInfo {
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone(),
             reads: Vec::new(),
+            resume: self
+                .cost
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
         }
     }
 
-    /// Notes how it came back.
-    pub fn note_resume(&self, text: String) {
+    /// Notes what it cost to bring a feed of it up to date.
+    pub fn note_resume(&self, cost: ResumeView) {
+        let text = crate::resume::text(&cost);
         *self.resume.lock().unwrap_or_else(PoisonError::into_inner) = text;
+        *self.cost.lock().unwrap_or_else(PoisonError::into_inner) = Some(cost);
     }
 }
 

@@ -37,6 +37,8 @@ pub struct Settings {
     pub kill_budget: Millis,
     /// How long ended jobs answer by id. Default 24 h.
     pub keep_ended: Millis,
+    /// How long a scheduler that is a daemon may not respond; absent where it runs in the controller.
+    pub scheduler_grace: Option<Millis>,
     /// Whether actors may be killed on request.
     pub chaos: bool,
     /// Entries of the log after which a snapshot is written.

@@ -92,6 +92,8 @@ pub struct Seer<'a> {
     view: &'a View,
     times: Times,
     explainer: RefCell<Option<Explainer<'a>>>,
+    /// Why nothing is placed at present.
+    silence: Option<String>,
 }
 
 impl<'a> Seer<'a> {
@@ -101,7 +103,13 @@ impl<'a> Seer<'a> {
             view,
             times,
             explainer: RefCell::new(None),
+            silence: None,
         }
+    }
+
+    /// One that knows of a scheduler that does not respond.
+    pub fn with_silence(self, silence: Option<String>) -> Self {
+        Self { silence, ..self }
     }
 
     /// What users see of a row.
@@ -114,9 +122,17 @@ impl<'a> Seer<'a> {
 
     fn why(&self, id: JobId) -> Option<Reason> {
         let mut explainer = self.explainer.borrow_mut();
-        explainer
+        let reason = explainer
             .get_or_insert_with(|| Explainer::new(self.view, &queues(self.view), self.times.0))
-            .why(id)
+            .why(id)?;
+        // What would be placed next is not; whatever waits for something else waits for that too.
+        match &self.silence {
+            Some(silence) if reason.code == xce_placement::NEXT => Some(Reason {
+                code: "scheduler_not_responding",
+                text: silence.clone(),
+            }),
+            Some(_) | None => Some(reason),
+        }
     }
 
     fn waiting(&self, job: &JobRecord) -> Option<(String, String)> {

@@ -21,12 +21,14 @@ pub mod fence;
 pub mod host;
 mod job;
 mod losing;
+mod planner;
 pub mod reading;
 pub mod schedule;
 mod service;
 
 pub use cleaning::clean_up;
 pub use job::job;
+pub use planner::Planner;
 pub use service::{Author, ServiceStep, event_of, service};
 
 use xce_ledger::{Fact, Group, Precondition};

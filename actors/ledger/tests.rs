@@ -5,6 +5,7 @@ mod builders;
 mod arrays;
 mod clock;
 mod events;
+mod feeds;
 mod golden;
 mod groups;
 mod histories;

@@ -230,6 +230,21 @@ impl Peer {
         self.send(Route::push(subscription), message)
     }
 
+    /// As [`Peer::push`]; tells how many bytes the frame has.
+    ///
+    /// # Errors
+    /// As [`Peer::send`].
+    pub fn push_counted<T: Message>(
+        &self,
+        subscription: u64,
+        message: &T,
+    ) -> Result<usize, SendError> {
+        let bytes = encode_frame(Route::push(subscription), message)?;
+        let length = bytes.len();
+        self.queue(EncodedFrame(bytes))?;
+        Ok(length)
+    }
+
     fn queue<F: AsRef<[u8]> + Into<Bytes>>(&self, frame: F) -> Result<(), SendError> {
         self.inner.outbox.push(frame).map_err(|refusal| {
             let principal = self.inner.principal.clone();

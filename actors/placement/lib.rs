@@ -33,4 +33,4 @@ mod tests;
 pub use plan::{Placement, Queue, next_wake, plan};
 pub use reason::Reason;
 pub use room::no_room;
-pub use why::{Explainer, why};
+pub use why::{Explainer, NEXT, why};

@@ -200,6 +200,9 @@ fn held() -> Reason {
     Reason::new("held", "held by its owner until it is released")
 }
 
+/// The word of a job that nothing keeps from being placed.
+pub const NEXT: &str = "next";
+
 fn next() -> Reason {
-    Reason::new("next", "about to be placed")
+    Reason::new(NEXT, "about to be placed")
 }

@@ -1,6 +1,7 @@
 //! Numbers of the message kinds on the wire, in one place.
 
 use crate::endpoints_wire::{EndpointsPush, EndpointsUsed};
+use crate::feed_wire::{FromReader, ToReader};
 use crate::peer_wire::{PeerAbout, PeerAsk, PeerCall, PeerReply};
 use crate::wire::{Changes, Reply, Request};
 use crate::worker_wire::{FromWorker, ToWorker};
@@ -11,6 +12,8 @@ xce_link::messages! {
     Changes = 18 v 1;
     EndpointsPush = 19 v 1;
     EndpointsUsed = 20 v 1;
+    FromReader = 24 v 1;
+    ToReader = 25 v 1;
     FromWorker = 32 v 1;
     ToWorker = 33 v 1;
     PeerCall = 48 v 1;

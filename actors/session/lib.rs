@@ -4,6 +4,7 @@
 //! it is fenced when a newer incarnation of its peer appears.
 
 pub mod endpoints_wire;
+pub mod feed_wire;
 pub mod history;
 pub mod journal_wire;
 pub mod kinds;

@@ -31,6 +31,8 @@ pub enum Invite {
     Worker(String),
     /// A user.
     User(String),
+    /// A scheduler.
+    Scheduler(String),
 }
 
 /// What is answered.

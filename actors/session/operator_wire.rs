@@ -79,6 +79,36 @@ pub struct SessionView {
     pub last_resume: String,
     /// Services whose endpoints it reads.
     pub reads: Vec<ReaderView>,
+    /// What it cost to bring its feed up to date when it last came or came back.
+    pub resume: Option<ResumeView>,
+}
+
+/// What it cost to bring the reader of a feed up to date.
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    Default,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub struct ResumeView {
+    /// `delta` or `full`.
+    pub kind: String,
+    /// Position of the state that it held; 0 for none.
+    pub after: Lsn,
+    /// Rows.
+    pub rows: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Bytes of the messages.
+    pub bytes: u64,
+    /// From its word until it held the state, or until the last was on its way where it does not say.
+    pub micros: u64,
 }
 
 /// The cluster in machine output.

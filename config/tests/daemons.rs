@@ -6,7 +6,9 @@ use std::path::Path;
 use xce_model::{MilliCpu, Millis};
 
 use crate::option::Settings;
-use crate::{ClientConfig, ControllerConfig, Home, Sources, WorkerConfig, load};
+use crate::{
+    ClientConfig, ControllerConfig, Home, SchedulerConfig, Sources, WorkerConfig, load,
+};
 
 fn home() -> Home {
     Home::new("/home/ada/.xce")
@@ -245,6 +247,7 @@ fn the_references_are_as_generated_and_mean_the_defaults() {
     check_reference::<ControllerConfig>();
     check_reference::<WorkerConfig>();
     check_reference::<ClientConfig>();
+    check_reference::<SchedulerConfig>();
 }
 
 #[test]

@@ -59,6 +59,9 @@ pub struct Invitee {
     /// The worker of a host.
     #[arg(long, value_name = "HOST")]
     worker: Option<String>,
+    /// A scheduler, for controllers that are set to `scheduler = "daemon"`.
+    #[arg(long, value_name = "NAME")]
+    scheduler: Option<String>,
     /// A user.
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
@@ -119,10 +122,11 @@ async fn members(connection: &mut Connection) -> Result<Vec<MemberView>, Failure
 
 impl Invitee {
     fn whom(self) -> Invite {
-        match (self.worker, self.user) {
-            (Some(host), _) => Invite::Worker(host),
-            (None, Some(name)) => Invite::User(name),
-            (None, None) => Invite::Controller,
+        match (self.worker, self.user, self.scheduler) {
+            (Some(host), _, _) => Invite::Worker(host),
+            (None, Some(name), _) => Invite::User(name),
+            (None, None, Some(name)) => Invite::Scheduler(name),
+            (None, None, None) => Invite::Controller,
         }
     }
 }

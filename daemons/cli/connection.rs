@@ -179,7 +179,7 @@ impl Connection {
         let Some(link) = &mut self.link else { return };
         while let Ok(frame) = link.pushes.try_recv() {
             if let (Some(watch), Ok(changes)) = (&mut self.watch, frame.decode::<Changes>())
-                && !changes.more
+                && !(changes.more && changes.full)
             {
                 watch.filter.after = watch.filter.after.max(changes.lsn);
             }
@@ -239,7 +239,8 @@ impl Connection {
             let changes = frame.decode::<Changes>().map_err(|error| {
                 Failure::Local(format!("a change is not understood: {}", chain(&error)))
             })?;
-            if !changes.more {
+            // Between the parts of a full state there is no position to go on from.
+            if !changes.more || !changes.full {
                 watch.filter.after = watch.filter.after.max(changes.lsn);
             }
             return Ok(Some(changes));

@@ -6,11 +6,16 @@ mod cpu;
 mod decide;
 mod endpoints;
 mod etcd;
+mod failover;
+mod feed;
+mod herd;
 mod jobs;
 mod probes;
+mod quorum;
 mod restarts;
 mod rollout;
 mod shim;
+mod snapshot;
 mod wal;
 
 use std::error::Error;
@@ -19,7 +24,7 @@ use std::process::ExitCode;
 /// Name of a measurement, and how it runs.
 type Measurement = (&'static str, fn() -> Result<(), Box<dyn Error>>);
 
-const ALL: [Measurement; 9] = [
+const ALL: [Measurement; 14] = [
     ("actors", || {
         actors::run().map_err(|fault| fault as Box<dyn Error>)
     }),
@@ -28,6 +33,15 @@ const ALL: [Measurement; 9] = [
     }),
     ("endpoints", || {
         endpoints::run().map_err(|fault| fault as Box<dyn Error>)
+    }),
+    ("failover", || {
+        failover::run().map_err(|fault| fault as Box<dyn Error>)
+    }),
+    ("herd", || {
+        herd::run().map_err(|fault| fault as Box<dyn Error>)
+    }),
+    ("feed", || {
+        feed::run().map_err(|fault| fault as Box<dyn Error>)
     }),
     ("jobs", || {
         jobs::run().map_err(|fault| fault as Box<dyn Error>)
@@ -44,6 +58,10 @@ const ALL: [Measurement; 9] = [
     ("shim", || {
         shim::run();
         Ok(())
+    }),
+    ("quorum", quorum::run),
+    ("snapshot", || {
+        snapshot::run().map_err(|fault| fault as Box<dyn Error>)
     }),
     ("wal", wal::run),
 ];

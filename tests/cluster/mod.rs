@@ -3,6 +3,7 @@
 
 mod actors;
 mod alone;
+mod anew;
 mod arrays;
 mod batch;
 mod blame;
@@ -12,18 +13,27 @@ mod corpus;
 mod disk;
 mod documents;
 mod doors;
+mod draining;
 mod endings;
 mod endpoints;
+mod failpoints;
 mod files;
 mod first_run;
+mod lost;
+mod members;
 mod probes;
 mod profiles;
 mod programs;
 mod refusals;
 mod replay;
+mod requeue;
 mod restarts;
 mod rollouts;
+mod scheduler;
+mod sessions;
+mod single_copy;
 mod three;
+mod versions;
 mod workers;
 
 use std::fs;

@@ -353,6 +353,11 @@ impl Cluster {
         self.daemon(&format!("name={name} "))
     }
 
+    /// Process id of a scheduler that is a daemon, as soon as there is one.
+    pub fn scheduler_pid(&self) -> u32 {
+        self.daemon(" scheduler ")
+    }
+
     fn daemon(&self, mark: &str) -> u32 {
         let find = || {
             self.daemons()

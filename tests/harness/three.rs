@@ -305,6 +305,18 @@ impl Three {
         self.add(host, words);
     }
 
+    /// Takes in a scheduler and starts it; it knows the three controllers.
+    pub fn add_scheduler(&mut self, name: &str) {
+        let token = self.invite("c1", &["--scheduler", name]);
+        self.xced(&["join", &token], name).good();
+        let addresses = ["c1", "c2", "c3"].map(|controller| self.address(controller));
+        let mut words = vec!["scheduler".to_owned(), "--home".to_owned()];
+        words.push(self.home(name).display().to_string());
+        let controllers = format!("controllers={}", addresses.join(","));
+        words.extend(["--set".to_owned(), controllers]);
+        self.add(name, words);
+    }
+
     fn add(&mut self, name: &str, words: Vec<String>) {
         self.daemons.push(Daemon {
             name: name.to_owned(),

@@ -76,6 +76,8 @@ fn status(caller: &Caller<'_>) -> ClusterView {
         .filter(|job| job.state == JobState::Held)
         .count();
     let mut alarms: Vec<String> = wal.alarm.iter().cloned().collect();
+    let silence = control.scheduling.silence();
+    alarms.extend(silence.map(|silence| silence.text(control.monotonic_ms())));
     alarms.extend(
         view.hosts()
             .values()

@@ -216,7 +216,7 @@ async fn commands(caller: &Caller<'_>, jobs: &[JobId], command: Command) -> Resu
 
 fn list(caller: &Caller<'_>, filter: &JobFilter) -> Reply {
     let view = caller.control.view();
-    let seer = views::Seer::new(&view, caller.control.times());
+    let seer = caller.control.seer(&view);
     let limit = match filter.limit as usize {
         0 => ROWS_MAX,
         limit => limit.min(ROWS_MAX),
@@ -291,7 +291,7 @@ fn matches_array(array: &xce_ledger::ArrayRecord, filter: &JobFilter) -> bool {
 /// One job; an array with those of its elements that have a job of their own.
 fn show(caller: &Caller<'_>, id: JobId) -> Result<Reply, Refusal> {
     let view = caller.control.view();
-    let seer = views::Seer::new(&view, caller.control.times());
+    let seer = caller.control.seer(&view);
     let one = |entry| {
         Ok(Reply::Jobs {
             jobs: vec![seer.entry(&entry)],

@@ -149,6 +149,10 @@ async fn invite(caller: &Caller<'_>, invite: Invite) -> Result<Reply, Refusal> {
             role: Role::User,
             name,
         },
+        Invite::Scheduler(name) => Invited {
+            role: Role::Scheduler,
+            name,
+        },
     };
     let issued = Invitation::issue(&authority, &invited, addresses(control), unix_seconds());
     let invitation = issued.map_err(|error| Refusal::refused("cannot_invite", chain(&error)))?;

@@ -11,7 +11,6 @@ use xce_session::wire::{Accepted, AskService, Reply, ServiceName};
 
 use super::{Caller, planning, profiles, refusal_of};
 use crate::control::Control;
-use crate::views::Seer;
 use crate::{checking, service};
 
 pub async fn answer(caller: &Caller<'_>, ask: AskService) -> Result<Reply, Refusal> {
@@ -151,7 +150,7 @@ pub(crate) fn find_service(control: &Control, name: &ServiceName) -> Result<Serv
 
 fn list(caller: &Caller<'_>, project: Option<&str>) -> Vec<xce_service::view::ServiceView> {
     let view = caller.control.view();
-    let seer = Seer::new(&view, caller.control.times());
+    let seer = caller.control.seer(&view);
     view.services()
         .values()
         .filter(|service| project.is_none_or(|project| service.project == project))
@@ -162,7 +161,7 @@ fn list(caller: &Caller<'_>, project: Option<&str>) -> Vec<xce_service::view::Se
 fn show(caller: &Caller<'_>, name: &ServiceName) -> Result<Reply, Refusal> {
     let id = find(caller, name)?;
     let view = caller.control.view();
-    let shown = Seer::new(&view, caller.control.times()).service(id);
+    let shown = caller.control.seer(&view).service(id);
     Ok(Reply::Services(shown.into_iter().collect()))
 }
 
@@ -170,7 +169,7 @@ fn explain(caller: &Caller<'_>, name: &ServiceName) -> Result<Reply, Refusal> {
     let id = find(caller, name)?;
     let view = caller.control.view();
     Ok(Reply::Lines(
-        Seer::new(&view, caller.control.times()).explain(id),
+        caller.control.seer(&view).explain(id),
     ))
 }
 

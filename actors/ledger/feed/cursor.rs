@@ -33,6 +33,8 @@ pub struct Portion {
     pub more: bool,
     /// Position from which a reader that took it can go on; 0 in the middle of a full state.
     pub lsn: Lsn,
+    /// Position of the view that it was taken from.
+    pub of: Lsn,
 }
 
 impl Cursor {
@@ -104,6 +106,7 @@ impl Cursor {
                     first: false,
                     more: place.is_some(),
                     lsn: *lsn,
+                    of: view.lsn(),
                 })
             }
             State::Full { of, last } => {
@@ -114,6 +117,7 @@ impl Cursor {
                     first,
                     more: more.is_some(),
                     lsn: if more.is_some() { 0 } else { lsn },
+                    of: lsn,
                 };
                 match more {
                     Some(key) => *last = Some(key),

@@ -26,9 +26,16 @@ impl Mirror {
 
     /// One that holds what a view holds, and shares it: the full state of a reader in this process.
     pub fn adopt(view: &View) -> Self {
+        // What no feed tells would only keep old parts of the tables alive.
+        let view = View {
+            operations: Default::default(),
+            changes: Default::default(),
+            endpoints: Default::default(),
+            ..view.clone()
+        };
         Self {
-            view: view.clone(),
             lsn: view.lsn(),
+            view,
             is_whole: true,
         }
     }
@@ -55,6 +62,14 @@ impl Mirror {
         self.is_whole = !portion.more;
         if self.is_whole {
             self.view.lsn = portion.lsn;
+        }
+    }
+
+    /// Nothing that the reader sees has changed up to a position.
+    pub fn pass(&mut self, lsn: Lsn) {
+        if self.is_whole && lsn > self.lsn {
+            self.lsn = lsn;
+            self.view.lsn = lsn;
         }
     }
 

@@ -152,7 +152,7 @@ fn other_fact(dice: &mut Dice) -> Fact {
     }
 }
 
-fn random_step(bench: &mut Bench, dice: &mut Dice) -> Outcome {
+pub(super) fn random_step(bench: &mut Bench, dice: &mut Dice) -> Outcome {
     bench.now += dice.roll(1000);
     let mut group = bench.group();
     for _ in 0..=dice.roll(3) {
