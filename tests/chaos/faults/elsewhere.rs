@@ -61,6 +61,22 @@ pub const ALL: &[(&str, &str, Tests)] = &[
         ),
     ),
     (
+        "F07",
+        "the scheduler is stopped and goes on",
+        of(
+            "xce-tests",
+            &["a_scheduler_that_is_stopped_is_told_of_and_nothing_old_counts_when_it_returns"],
+        ),
+    ),
+    (
+        "F08",
+        "the scheduler is killed amid its decisions",
+        of(
+            "xce-tests",
+            &["a_scheduler_that_is_killed_amid_its_decisions_places_every_job_once"],
+        ),
+    ),
+    (
         "F11",
         "a worker is killed between the end of a job and its report",
         of(

@@ -199,16 +199,6 @@ const HERE: &[Scenario] = &[
 /// What is not proved, and why.
 const NOT_RUN: &[(&str, &str, &str)] = &[
     (
-        "F07",
-        "the scheduler is stopped for minutes",
-        "needs the scheduler as a daemon",
-    ),
-    (
-        "F08",
-        "the scheduler is killed amid its decisions",
-        "needs the scheduler as a daemon",
-    ),
-    (
         "F21",
         "daylight saving and leap second at a planned start",
         "there are no planned starts yet",
