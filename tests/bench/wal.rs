@@ -7,7 +7,6 @@
 //! 100 us of each wait and processor time of each put; the README says what that means.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -18,11 +17,11 @@ use xce_wal::{
 use crate::etcd::Etcd;
 
 /// Source: the size of a typical fact, as in the foundations' table.
-const GROUP_BYTES: usize = 200;
+pub const GROUP_BYTES: usize = 200;
 /// Source: one block, the least that a direct write can be.
 const BLOCK: usize = 4096;
 /// Source: chosen; long enough for some ten thousand syncs in sum.
-const CELL: Duration = Duration::from_secs(3);
+pub const CELL: Duration = Duration::from_secs(3);
 /// Source: chosen; raw disk and single writer take turns, so that both see the same neighbours.
 const ROUNDS: u32 = 12;
 /// Source: as the WAL's default segment.
@@ -36,13 +35,25 @@ const RAW_BYTES: u64 = 16 << 20;
 /// # Errors
 /// The folder cannot be written to, or the WAL does not start.
 pub fn run() -> Result<(), Box<dyn std::error::Error>> {
+    let line = folder("wal", measure)?;
+    println!("{line}");
+    Ok(())
+}
+
+/// Measures in a new folder on the disk that is to be measured.
+///
+/// # Errors
+/// The folder cannot be made or removed, or the measurement fails.
+pub fn folder<T>(
+    name: &str,
+    measure: impl FnOnce(&Path) -> Result<T, Box<dyn std::error::Error>>,
+) -> Result<T, Box<dyn std::error::Error>> {
     let base = std::env::var_os("XCE_BENCH_DIR").map_or_else(|| PathBuf::from("."), PathBuf::from);
-    let dir = base.join(format!("wal-bench-{}", std::process::id()));
+    let dir = base.join(format!("{name}-bench-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
     let result = measure(&dir);
     std::fs::remove_dir_all(&dir)?;
-    println!("{}", result?);
-    Ok(())
+    result
 }
 
 fn measure(dir: &Path) -> Result<String, Box<dyn std::error::Error>> {
@@ -117,7 +128,7 @@ fn compared(cells: &[(&Cell, Option<Cell>)]) -> String {
 }
 
 /// The middle of sorted numbers.
-fn median(sorted: &[u64]) -> u64 {
+pub fn median(sorted: &[u64]) -> u64 {
     sorted[sorted.len() / 2]
 }
 
@@ -158,8 +169,8 @@ impl RawDisk {
 
 /// What writers measured.
 #[derive(Default)]
-struct Cell {
-    waits: Vec<u64>,
+pub struct Cell {
+    pub waits: Vec<u64>,
     seconds: f64,
     /// CPU time of the whole process, writers included.
     cpu_seconds: f64,
@@ -174,7 +185,7 @@ impl Cell {
         self.syncs += other.syncs;
     }
 
-    fn rate(&self) -> f64 {
+    pub fn rate(&self) -> f64 {
         self.waits.len() as f64 / self.seconds
     }
 
@@ -202,10 +213,21 @@ async fn writers(
         create,
         ..WalConfig::new(dir, [1; 16], 1)
     };
-    let wal = open(config, Sum(Arc::default()), |reason| {
-        eprintln!("wal: {reason}")
-    })
-    .await?;
+    let wal = open(config, Sum::default(), |reason| eprintln!("wal: {reason}")).await?;
+    let cell = write_by(&wal, count, span).await?;
+    wal.close().await;
+    Ok(cell)
+}
+
+/// Has so many writers write to a log for so long.
+///
+/// # Errors
+/// A group was not written.
+pub async fn write_by(
+    wal: &Wal<Sum>,
+    count: u64,
+    span: Duration,
+) -> Result<Cell, Box<dyn std::error::Error>> {
     let _warm = wal.persist(vec![0; GROUP_BYTES]).await?;
     let (syncs, cpu) = (wal.status().syncs, cpu_seconds()?);
     let begin = Instant::now();
@@ -219,7 +241,6 @@ async fn writers(
     cell.seconds = begin.elapsed().as_secs_f64();
     cell.cpu_seconds = cpu_seconds()? - cpu;
     cell.syncs = wal.status().syncs - syncs;
-    wal.close().await;
     cell.waits.sort_unstable();
     Ok(cell)
 }
@@ -245,7 +266,7 @@ fn cpu_seconds() -> std::io::Result<f64> {
 /// From nothing to leading, over the log that the single writer left.
 async fn reopen(dir: &Path) -> Result<f64, Box<dyn std::error::Error>> {
     let begin = Instant::now();
-    let wal = open(WalConfig::new(dir, [1; 16], 1), Sum(Arc::default()), drop).await?;
+    let wal = open(WalConfig::new(dir, [1; 16], 1), Sum::default(), drop).await?;
     let took = begin.elapsed().as_secs_f64() * 1000.0;
     wal.close().await;
     Ok(took)
@@ -267,7 +288,8 @@ async fn writer(
 }
 
 /// The least machine: adds up bytes.
-struct Sum(Arc<AtomicU64>);
+#[derive(Default)]
+pub struct Sum(AtomicU64);
 
 impl Machine for Sum {
     type Outcome = ();
