@@ -11,16 +11,13 @@ use xce_tests::harness::three::Three;
 use crate::actors::{self, Size};
 use crate::client::{Client, Fault, job};
 
-/// What the ledger holds. Source: the requirement.
-const SIZE: Size = Size {
-    services: 10_000,
-    replicas: 10,
-};
-/// All replicas.
-const ALL: u64 = SIZE.services * SIZE.replicas as u64;
-/// Kills of the primary, when `XCE_BENCH_KILLS` says nothing. Source: chosen; the slowest of them
+/// Services; `XCE_BENCH_SERVICES` gives another number. Source: the requirement.
+const SERVICES: u64 = 10_000;
+/// Replicas of each. Source: the requirement.
+const REPLICAS: u32 = 10;
+/// Kills of the primary; `XCE_BENCH_KILLS` gives another number. Source: chosen; the slowest of them
 /// stands for the hundredth part.
-const KILLS: usize = 20;
+const KILLS: u64 = 20;
 /// Transfers of the leadership. Source: as above.
 const TRANSFERS: usize = 20;
 /// Longest wait for anything. Source: chosen; a measurement that waits longer has failed.
@@ -29,6 +26,12 @@ const WITHIN: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The names of the controllers.
 const CONTROLLERS: [&str; 3] = ["c1", "c2", "c3"];
+
+/// A number from the environment.
+fn number(name: &str, otherwise: u64) -> u64 {
+    let text = std::env::var(name).ok();
+    text.and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
 
 /// What one change of the primary took, in milliseconds.
 #[derive(Default)]
@@ -44,19 +47,23 @@ pub fn run() -> Result<(), Fault> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let kills = std::env::var("XCE_BENCH_KILLS").ok();
-    let kills = kills.and_then(|text| text.parse().ok()).unwrap_or(KILLS);
+    let kills = number("XCE_BENCH_KILLS", KILLS);
+    let size = Size {
+        services: number("XCE_BENCH_SERVICES", SERVICES),
+        replicas: REPLICAS,
+    };
+    let all = size.services * u64::from(REPLICAS);
     let fill = |home: &std::path::Path| {
-        let filled = actors::fill(&runtime, home, &home.join("controller"), SIZE);
+        let filled = actors::fill(&runtime, home, &home.join("controller"), size);
         filled.expect("the log can be written");
     };
     // No host will ever answer; none is to be lost.
     let settings = ["host_grace=1h", "away_max=2h", "log.level=warn"];
     let mut three = Three::without_workers("bench-failover", &settings, &fill);
-    eprintln!("failover: {ALL} replicas of {} services", SIZE.services);
+    eprintln!("failover: {all} replicas of {} services", size.services);
     let mut took = Took::default();
     for number in 1..=kills {
-        kill(&runtime, &mut three, &mut took)?;
+        kill(&runtime, &mut three, size, &mut took)?;
         let last = |list: &[f64]| list.last().copied().unwrap_or_default();
         eprintln!(
             "failover: kill {number}: first commit {} ms, command {} ms, all actors {} ms",
@@ -73,8 +80,8 @@ pub fn run() -> Result<(), Fault> {
         "{}",
         json!({
             "bench": "failover",
-            "replicas": ALL,
-            "services": SIZE.services,
+            "replicas": all,
+            "services": size.services,
             "kills": kills,
             "first_commit_p50_ms": share(&mut took.commit, 0.5),
             "first_commit_p99_ms": share(&mut took.commit, 0.99),
@@ -91,7 +98,7 @@ pub fn run() -> Result<(), Fault> {
 }
 
 /// Kills the primary and follows what comes after.
-fn kill(runtime: &Runtime, three: &mut Three, took: &mut Took) -> Result<(), Fault> {
+fn kill(runtime: &Runtime, three: &mut Three, size: Size, took: &mut Took) -> Result<(), Fault> {
     let primary = three.primary();
     let others = addresses(three, &primary)?;
     let home = three.home("user");
@@ -111,7 +118,7 @@ fn kill(runtime: &Runtime, three: &mut Three, took: &mut Took) -> Result<(), Fau
     took.commit.push(millis(begun.elapsed()));
     let answered = command.join().map_err(|_| "the command failed")?;
     took.command.push(millis(answered));
-    runtime.block_on(all_actors(&client, begun))?;
+    runtime.block_on(all_actors(&client, size, begun))?;
     took.actors.push(millis(begun.elapsed()));
     three.up(&primary);
     caught_up(three, &primary);
@@ -163,8 +170,9 @@ async fn welcomed(home: &std::path::Path, addresses: &[SocketAddr]) -> Result<Cl
     }
 }
 
-async fn all_actors(client: &Client, begun: Instant) -> Result<(), Fault> {
-    for (kind, wanted) in [("job", ALL), ("service", SIZE.services)] {
+async fn all_actors(client: &Client, size: Size, begun: Instant) -> Result<(), Fault> {
+    let jobs = size.services * u64::from(size.replicas);
+    for (kind, wanted) in [("job", jobs), ("service", size.services)] {
         loop {
             let families = client.actors(actors::tree(kind, 100)).await?;
             let alive: u64 = families.iter().map(|family| u64::from(family.count)).sum();
