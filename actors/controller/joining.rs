@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use xce_deciding::host as deciding;
 use xce_failpoint::Point;
+use xce_host::Remnant;
+use xce_host::rules::NAME_IN_USE;
 use xce_ledger::{GroupEvent, Joining};
 use xce_link::CloseCode;
-use xce_model::{Refusal, RefusalKind};
-use xce_replica::wire::ReportsCommitted;
+use xce_model::{Cause, Refusal, RefusalKind};
+use xce_replica::wire::{Order, Orders, ReportsCommitted, RunId, Want};
 use xce_runtime::Crash;
 use xce_session::worker_wire::ToWorker;
 
@@ -46,6 +48,9 @@ pub async fn join(
             return Ok(());
         }
         Err(CommitError::Refused(refusal)) => {
+            if refusal.code == NAME_IN_USE {
+                stop_runs(host, &connection);
+            }
             refuse(&connection, &refusal);
             return Ok(());
         }
@@ -83,6 +88,37 @@ pub async fn join(
     host.judge_later(state);
     tracing::info!(host = %host.name, session = connection.session.0, "worker joined");
     Ok(())
+}
+
+/// What a worker has that lost its name to another one is counted no more: it is told to stop it, since
+/// it will not join. What the ledger may have lost in a restore is left alone.
+fn stop_runs(host: &Host, connection: &Connection) {
+    let view = host.control.view();
+    let runs = deciding::uncounted(&view, &host.name, &connection.join.runs);
+    let stop = |run: &Remnant| Order {
+        run: RunId {
+            job: run.job,
+            run: run.run,
+        },
+        want: Want::Stop {
+            cause: Cause::TermStale,
+            drained: false,
+        },
+    };
+    let stale = runs.iter().filter(|run| !run.quarantined);
+    let orders: Vec<Order> = stale.map(stop).collect();
+    if orders.is_empty() {
+        return;
+    }
+    tracing::warn!(host = %host.name, runs = orders.len(), "runs of a worker without its name are stopped");
+    let orders = ToWorker::Orders(Orders {
+        term: host.control.wal.status().term,
+        lsn: view.lsn(),
+        complete: false,
+        orders,
+    });
+    // It asks again, and is told again.
+    drop(connection.peer.push(0, &orders));
 }
 
 fn refuse(connection: &Connection, refusal: &Refusal) {

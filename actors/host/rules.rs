@@ -73,6 +73,9 @@ pub enum Command {
     StopQuarantined(JobId, Run),
 }
 
+/// Code of the refusal of a worker whose name another one has.
+pub const NAME_IN_USE: &str = "name_in_use";
+
 /// How long a host may be away. Source: design section 8.1.
 pub const AWAY_MAX: Millis = Millis::seconds(600);
 
@@ -133,7 +136,7 @@ pub fn decide_join(
              when that one has missed its beats",
             inventory.name
         );
-        return Err(Refusal::refused("name_in_use", text));
+        return Err(Refusal::refused(NAME_IN_USE, text));
     }
     Ok(HostFact::Joined {
         inventory: inventory.clone(),

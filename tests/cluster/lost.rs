@@ -1,9 +1,11 @@
 //! Hosts that go silent, are lost, come back, or do not.
 
+use std::process::Stdio;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use xce_tests::harness::cli::Cli;
-use xce_tests::harness::{patience, processes};
+use xce_tests::harness::{binaries, patience, processes};
 use xce_tests::{Cluster, Setup};
 
 use super::{identities, idle_service, rows, service, word};
@@ -293,7 +295,8 @@ fn r28_when_most_hosts_go_silent_at_once_none_is_lost_for_another_grace() {
         is(&cluster, host, "up");
     }
     assert_eq!(identities(&cluster.steady("web", 4)), before);
-    assert!(!alarm(&cli, "alarm"), "all is well again");
+    let status = cli.json(&["cluster", "status"]);
+    assert!(rows(&status, "alarms").is_empty(), "all is well: {status}");
     cluster.audit();
 }
 
@@ -322,4 +325,80 @@ fn r28_after_the_second_grace_losses_come_one_by_one() {
         is(&cluster, host, "up");
     }
     cluster.audit();
+}
+
+/// A worker that was started by hand; ends with this.
+struct Second(std::process::Child);
+
+impl Second {
+    /// Another worker under a name of the cluster, with a state directory of its own.
+    fn start(cluster: &Cluster, name: &str) -> Self {
+        let log = std::fs::File::create(cluster.folder().join("second.log"));
+        let identity = cluster.home().join(name).join("identity");
+        let settings = [
+            format!("name={name}"),
+            format!("state_dir={}", cluster.folder().join("second").display()),
+            format!("identity_dir={}", identity.display()),
+            format!("controllers={}", cluster.address()),
+            "beat=500ms".to_owned(),
+        ];
+        let mut command = std::process::Command::new(binaries::path("xced"));
+        command.args(["worker", "--home"]).arg(cluster.home());
+        for setting in settings {
+            command.args(["--set", &setting]);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command
+            .stderr(log.expect("the folder can be written"))
+            .spawn();
+        Self(child.expect("xced starts"))
+    }
+}
+
+impl Drop for Second {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+fn f62_r18_a_name_belongs_to_the_worker_that_answers_and_passes_on() {
+    let cluster = cluster("name", 2);
+    let cli = cluster.cli();
+    let file = idle_service(cluster.folder(), "web", 4);
+    cli.good(&["services", "create", word(&file)]);
+    let before = identities(&cluster.steady("web", 4));
+    let incarnation = |cli: &Cli| cli.json(&["hosts", "show", "w2"])["incarnation"].clone();
+    let first = incarnation(&cli);
+    let second = Second::start(&cluster, "w2");
+    let log = cluster.folder().join("second.log");
+    let refused = || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("is in use"));
+    patience::until("the second one is refused in words", refused);
+    assert_eq!(incarnation(&cli), first);
+    assert_eq!(identities(&cluster.steady("web", 4)), before);
+    // The first one misses its beats: the name passes on, and its jobs are lost with it.
+    let frozen = Frozen::new(&cluster, &["w2"]);
+    cluster.until("the second one has the name", |cli| {
+        incarnation(cli) != first
+    });
+    let seen = cluster.steady("web", 4);
+    assert_eq!(
+        cli.json(&["hosts", "list"]).as_array().map(Vec::len),
+        Some(2)
+    );
+    let after = identities(&seen);
+    let lost: Vec<_> = before.iter().filter(|one| !after.contains(one)).collect();
+    assert!(!lost.is_empty(), "{seen}");
+    for (job, _, _) in &lost {
+        assert_eq!(cause(&cluster.ended(job)), "HOST_LOST");
+    }
+    // It is back without its name: what it has is stopped.
+    drop(frozen);
+    patience::until("what the first one has is stopped", || {
+        !lost.iter().any(|(_, _, pid)| processes::is_alive(*pid))
+    });
+    assert_eq!(identities(&cluster.steady("web", 4)), after);
+    cluster.audit();
+    drop(second);
 }
