@@ -1,4 +1,5 @@
 //! Scenarios of services, placement and hosts together, on a ledger in memory.
 
 mod blame;
+mod fencing;
 mod losing;

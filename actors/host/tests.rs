@@ -1,5 +1,6 @@
 mod blame;
 mod joining;
+mod lease;
 mod mass;
 
 use xce_model::{Bytes, ClusterTime, Incarnation, MilliCpu, Millis};

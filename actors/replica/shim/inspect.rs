@@ -47,13 +47,22 @@ pub fn inspect(run_dir: &Path) -> io::Result<RunState> {
     inspect_in_boot(run_dir, &machine::boot_id()?)
 }
 
+/// Whether a shim has left a record, in whatever state.
+pub(crate) fn has_records(run_dir: &Path) -> bool {
+    let is_there = |name: &str| run_dir.join(name).symlink_metadata().is_ok();
+    is_there("run") || is_there("exit")
+}
+
 /// As [`inspect`], in the boot of the given id.
 ///
 /// # Errors
 /// As [`inspect`].
 pub fn inspect_in_boot(run_dir: &Path, boot_id: &str) -> io::Result<RunState> {
     match claim::held(run_dir)? {
-        Held::Never => return Ok(RunState::NeverStarted),
+        Held::Never if !has_records(run_dir) => return Ok(RunState::NeverStarted),
+        // The lock comes first and is never removed: somebody else did that. Whether the shim lives
+        // cannot be known any more.
+        Held::Never => {}
         Held::Yes => {
             return Ok(match ExitRecord::load(run_dir) {
                 Ok(exit) => RunState::Exited(exit),

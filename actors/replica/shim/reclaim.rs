@@ -8,6 +8,7 @@ use rustix::process::Signal;
 
 use crate::cgroup;
 use crate::claim::{self, Held};
+use crate::inspect::has_records;
 use crate::machine::{self, ProcessStat};
 use crate::record::RunRecord;
 use crate::spec::Spec;
@@ -54,8 +55,8 @@ pub fn kill_shim(run_dir: &Path) -> io::Result<bool> {
 pub fn reclaim(run_dir: &Path) -> io::Result<Reclaim> {
     match claim::held(run_dir)? {
         Held::Yes => return Ok(Reclaim::ShimAlive),
-        Held::Never => return Ok(Reclaim::Gone),
-        Held::NoLonger => {}
+        Held::Never if !has_records(run_dir) => return Ok(Reclaim::Gone),
+        Held::Never | Held::NoLonger => {}
     }
     let run = RunRecord::load(run_dir).ok();
     let spec = Spec::load(run_dir).ok();
@@ -66,6 +67,14 @@ pub fn reclaim(run_dir: &Path) -> io::Result<Reclaim> {
     let groups = directories(run.as_ref(), spec.as_ref());
     let mut left = 0;
     if same_boot {
+        // One whose lock was removed may live; it does not where the lock is free.
+        let shim = run.as_ref().and_then(|run| {
+            let stat = machine::process_stat(run.shim.pid)?;
+            (stat.start_ticks == run.shim.start_ticks && stat.is_alive()).then_some(stat)
+        });
+        if shim.is_some_and(|stat| tree::signal_one(&stat, Signal::KILL)) {
+            left += 1;
+        }
         for group in &groups {
             left += kill_group(group);
         }

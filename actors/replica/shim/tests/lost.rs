@@ -203,3 +203,26 @@ fn an_exit_record_that_cannot_be_written_is_tried_again() {
     fs::remove_dir(run.dir.join(".exit.tmp")).unwrap();
     assert_eq!(run.end().outcome, Outcome::Code(2));
 }
+
+#[test]
+fn a_run_whose_lock_was_removed_is_never_started_again_and_is_ended() {
+    for cgroup in both_ways() {
+        let mut spec = shell("sleep 1000 & echo $$ $! > $D/up; wait");
+        spec.cgroup = cgroup;
+        let mut run = start(spec);
+        let started = run.started();
+        let pids = pids(&run.up());
+        fs::remove_file(run.dir.join("lock")).unwrap();
+        let lost = RunState::Lost {
+            reason: LostReason::ShimGone,
+            run: Some(started.clone()),
+        };
+        assert_eq!(inspect(&run.dir).unwrap(), lost);
+        while reclaim(&run.dir).unwrap() != Reclaim::Gone {
+            // It is our child: until it is reaped it is there.
+            let _ = run.child.try_wait();
+        }
+        assert!(pids.iter().all(|pid| is_gone(*pid)));
+        run.child.wait().unwrap();
+    }
+}
