@@ -209,14 +209,14 @@ pub fn finish(root: &Path, aside: &str) -> Result<bool, OpenError> {
     let aside = root.join(aside);
     std::fs::create_dir_all(&aside).map_err(io_error("create", &aside))?;
     // Without the first the directory is no state that anybody goes on with; it comes back last.
-    for part in ["IDENTITY", "log", "snapshots"] {
+    for part in ["IDENTITY", "MEMBERS", "log", "snapshots"] {
         let (old, kept) = (root.join(part), aside.join(part));
         if old.exists() && !kept.exists() {
             rename(&old, &kept)?;
         }
     }
     sync_directory(root).map_err(io_error("sync", root))?;
-    for part in ["log", "snapshots", "IDENTITY"] {
+    for part in ["log", "snapshots", "MEMBERS", "IDENTITY"] {
         let (new, place) = (ready.join(part), root.join(part));
         if new.exists() {
             rename(&new, &place)?;

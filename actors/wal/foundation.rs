@@ -14,7 +14,7 @@ use crate::error::{Damage, OpenError};
 use crate::machine::Machine;
 use crate::notes::Notes;
 use crate::raft::{LogStore, Origin, StateMachine, Waiters};
-use crate::record::{LogMarks, Record};
+use crate::record::{LogMarks, Record, StoredEntry};
 use crate::recover::{Recovered, io_error, recover, remove_leftovers};
 use crate::rejoining;
 use crate::request::footprint;
@@ -118,7 +118,6 @@ impl Foundation {
             restored,
         } = ground;
         let start = random().map_err(io_error("name a start of", &config.dir))?;
-        let covered = restored.as_ref().map_or(0, SnapshotInfo::lsn);
         let Recovered {
             mut marks,
             mut entries,
@@ -140,11 +139,8 @@ impl Foundation {
         let fatal = once(on_fatal, &shared, &closing);
         let (thread, writer) = LogThread::start(log, config.watermark_after, Arc::clone(&fatal))
             .map_err(io_error("start a thread for", &config.dir))?;
-        let damaged = |detail| Damage {
-            file: directory.log(),
-            offset: 0,
-            detail,
-        };
+        let file = directory.log();
+        let damaged = |detail| damage_in(&file, detail);
         let waiters = Arc::new(Waiters::default());
         let parts = Parts {
             log: LogStore::new(writer, marks, &entries).map_err(damaged)?,
@@ -167,11 +163,7 @@ impl Foundation {
                 start,
             },
             notes: Arc::new(Notes::of(&config.dir)),
-            bytes_since_snapshot: entries
-                .iter()
-                .filter(|entry| entry.position.index > covered)
-                .map(|entry| footprint(entry.payload.len()))
-                .sum(),
+            bytes_since_snapshot: bytes_after(&entries, restored.as_ref()),
         };
         let base = Self {
             _thread: thread,
@@ -182,6 +174,23 @@ impl Foundation {
         };
         Ok((base, parts))
     }
+}
+
+fn damage_in(file: &Path, detail: String) -> Damage {
+    Damage {
+        file: file.to_path_buf(),
+        offset: 0,
+        detail,
+    }
+}
+
+/// Bytes of the log that the snapshot does not cover.
+fn bytes_after(entries: &VecDeque<StoredEntry>, restored: Option<&SnapshotInfo>) -> u64 {
+    let covered = restored.map_or(0, SnapshotInfo::lsn);
+    let after = entries
+        .iter()
+        .filter(|entry| entry.position.index > covered);
+    after.map(|entry| footprint(entry.payload.len())).sum()
 }
 
 /// What is missing in a log whose node stopped after a snapshot of the primary was installed and before

@@ -99,6 +99,7 @@ impl<M: Machine> MemoryWal<M> {
             groups: core.groups,
             snapshot_lsn: 0,
             alarm: None,
+            leader_heard_ms: None,
             stopped: core.stopped,
         }
     }

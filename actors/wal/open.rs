@@ -158,24 +158,11 @@ impl<M: Machine> Running<M> {
             shared: Arc::clone(&shared),
             figures: Arc::clone(&parts.figures),
             spare: parts.spare.clone(),
-            limits: Limits {
-                entry_bytes: config.entry_bytes,
-                entry_groups: config.entry_groups,
-                snapshot_every_entries: config.snapshot_every_entries,
-                snapshot_every_bytes: config.snapshot_every_bytes,
-                log_keep_entries: config.log_keep_entries,
-            },
+            limits: Limits::of(config),
             bytes_since_snapshot: parts.bytes_since_snapshot,
         });
         tokio::spawn(follow_space(parts.spare, Arc::clone(&shared)));
-        tokio::spawn(node.clone().take_notes());
-        tokio::spawn(node.clone().promote_learners());
-        tokio::spawn(node.clone().compare(config.compare_every));
-        tokio::spawn(greet(
-            node.clone(),
-            config.dir.clone(),
-            Arc::clone(&base.fatal),
-        ));
+        attend(&node, config, &base.fatal);
         let wal = Wal::on_disk(DiskWal {
             requests,
             closing,
@@ -203,6 +190,15 @@ impl<M: Machine> Running<M> {
         node.shutdown().await;
         base
     }
+}
+
+/// Starts what goes on beside consensus for as long as it runs.
+fn attend<M: Machine>(node: &RaftNode<M>, config: &WalConfig, fatal: &OnFatal) {
+    tokio::spawn(node.clone().take_notes());
+    tokio::spawn(node.clone().promote_learners());
+    tokio::spawn(node.clone().compare(config.compare_every));
+    let greeting = greet(node.clone(), config.dir.clone(), Arc::clone(fatal));
+    tokio::spawn(greeting);
 }
 
 /// Ends the log when this node must not take part.

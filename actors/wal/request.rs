@@ -3,6 +3,7 @@
 use tokio::sync::oneshot;
 
 use crate::batch::{BATCH_HEADER_BYTES, BLOCK_BYTES};
+use crate::config::WalConfig;
 use crate::error::{PersistError, SnapshotError};
 use crate::machine::Position;
 use crate::raft::Applied;
@@ -33,6 +34,19 @@ pub(crate) struct Limits {
     pub(crate) snapshot_every_entries: u64,
     pub(crate) snapshot_every_bytes: u64,
     pub(crate) log_keep_entries: u64,
+}
+
+impl Limits {
+    /// Those that are configured.
+    pub(crate) fn of(config: &WalConfig) -> Self {
+        Self {
+            entry_bytes: config.entry_bytes,
+            entry_groups: config.entry_groups,
+            snapshot_every_entries: config.snapshot_every_entries,
+            snapshot_every_bytes: config.snapshot_every_bytes,
+            log_keep_entries: config.log_keep_entries,
+        }
+    }
 }
 
 /// What goes into one entry, and who waits for it.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
 use tokio::sync::watch;
 
@@ -35,6 +36,8 @@ pub struct WalStatus {
     pub alarm: Option<String>,
     /// Whether it has stopped for good.
     pub stopped: bool,
+    /// How long ago one that leads was heard here, in milliseconds; none if never.
+    pub leader_heard_ms: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +63,8 @@ pub(crate) struct Shared {
     pub(crate) role: watch::Sender<Role>,
     /// Who has a vote by all that is applied: in every set of a change that is under way.
     pub(crate) voters: Mutex<BTreeSet<u64>>,
+    /// When the one that leads was last heard here.
+    pub(crate) heard_leader: Mutex<Option<Instant>>,
     /// The term whose leadership this node has begun to hand over; zero for none.
     pub(crate) handed_over: AtomicU64,
     texts: Mutex<Texts>,
@@ -81,7 +86,24 @@ impl Shared {
             snapshot_lsn: self.snapshot_lsn.load(Ordering::Relaxed),
             alarm: alarms.into_iter().flatten().next().cloned(),
             stopped: self.stopped.load(Ordering::Acquire),
+            leader_heard_ms: self.leader_heard_ms(),
         }
+    }
+
+    /// Notes that one that leads was heard.
+    pub(crate) fn hear_leader(&self) {
+        *self.heard() = Some(Instant::now());
+    }
+
+    fn leader_heard_ms(&self) -> Option<u64> {
+        let heard = (*self.heard())?;
+        Some(u64::try_from(heard.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.heard_leader
+            .lock()
+            .expect("no code panics while it holds this lock")
     }
 
     /// Takes over the voters of an applied membership.

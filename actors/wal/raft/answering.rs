@@ -21,6 +21,7 @@ use crate::error::chain;
 use crate::machine::Machine;
 use crate::record::StoredVote;
 use crate::snapshot::{Incoming, SnapshotStore};
+use crate::status::Shared;
 
 /// Answers requests of peers.
 pub(crate) struct Answering<M: Machine> {
@@ -29,6 +30,7 @@ pub(crate) struct Answering<M: Machine> {
     pub(crate) snapshots: Arc<SnapshotStore>,
     /// Whether it votes: not before the others have been greeted.
     pub(crate) votes: Arc<AtomicBool>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl<M: Machine> Clone for Answering<M> {
@@ -38,6 +40,7 @@ impl<M: Machine> Clone for Answering<M> {
             incoming: Arc::clone(&self.incoming),
             snapshots: Arc::clone(&self.snapshots),
             votes: Arc::clone(&self.votes),
+            shared: Arc::clone(&self.shared),
         }
     }
 }
@@ -123,7 +126,11 @@ impl<M: Machine> Answering<M> {
 
     async fn append(&self, request: AppendEntriesRequest<Types>) -> Result<PeerAnswer, String> {
         let response = self.raft.append_entries(request).await;
-        Ok(match response.map_err(|error| error.to_string())? {
+        let response = response.map_err(|error| error.to_string())?;
+        if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
+            self.shared.hear_leader();
+        }
+        Ok(match response {
             AppendEntriesResponse::Success => PeerAnswer::Appended,
             AppendEntriesResponse::PartialSuccess(last) => {
                 PeerAnswer::AppendedUpTo(last.as_ref().map(position))

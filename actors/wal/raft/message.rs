@@ -7,13 +7,12 @@
 //!
 //! Numbers are little-endian. A length is checked against what is there before it is believed.
 
-use std::sync::Arc;
-
+use super::fields::{Input, Output};
 use crate::peers::Member;
-use crate::record::{EntryKind, LogPosition, StoredEntry, StoredVote};
+use crate::record::{LogPosition, StoredEntry, StoredVote};
 
 /// Version of the messages; a change is a new version beside this one.
-const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 1;
 
 /// What one controller asks of another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,16 +137,11 @@ impl PeerRequest {
                 committed,
                 entries,
             } => {
-                let payload: usize = entries.iter().map(|entry| entry.payload.len() + 21).sum();
-                out.bytes.reserve(payload + 96);
                 out.u8(1);
                 out.vote(*vote);
                 out.position(*previous);
                 out.position(*committed);
-                out.length(entries.len());
-                for entry in entries {
-                    out.entry(entry);
-                }
+                out.entries(entries);
             }
             Self::Vote {
                 vote,
@@ -185,10 +179,7 @@ impl PeerRequest {
             }
             Self::Greet(greeting) => {
                 out.u8(7);
-                for number in [greeting.node, greeting.birth, greeting.start, greeting.term] {
-                    out.u64(number);
-                }
-                out.position(greeting.last);
+                out.greeting(greeting);
             }
             Self::Rejoin(member) => {
                 out.u8(8);
@@ -248,13 +239,7 @@ impl PeerRequest {
                 vote: input.vote()?,
                 name: input.name()?,
             },
-            7 => Self::Greet(Greeting {
-                node: input.u64()?,
-                birth: input.u64()?,
-                start: input.u64()?,
-                term: input.u64()?,
-                last: input.position()?,
-            }),
+            7 => Self::Greet(input.greeting()?),
             8 => Self::Rejoin(input.member()?),
             9 => Self::Who,
             10 => Self::Digest(input.u64()?),
@@ -324,17 +309,12 @@ impl PeerAnswer {
             Self::TakenIn => out.u8(13),
             Self::NotPrimary(leader) => {
                 out.u8(14);
-                out.u8(u8::from(leader.is_some()));
-                if let Some(leader) = leader {
-                    out.member(leader);
-                }
+                out.some_member(leader.as_ref());
             }
             Self::NotMember => out.u8(15),
             Self::Digest(digest) => {
                 out.u8(16);
-                out.u8(u8::from(digest.is_some()));
-                out.bytes
-                    .extend_from_slice(digest.as_ref().map_or(&[], |digest| &digest[..]));
+                out.digest(digest.as_ref());
             }
         }
         out.bytes
@@ -385,200 +365,5 @@ impl PeerAnswer {
         };
         input.end()?;
         Ok(answer)
-    }
-}
-
-struct Output {
-    bytes: Vec<u8>,
-}
-
-impl Output {
-    fn new() -> Self {
-        Self {
-            bytes: vec![VERSION],
-        }
-    }
-
-    fn u8(&mut self, number: u8) {
-        self.bytes.push(number);
-    }
-
-    fn u64(&mut self, number: u64) {
-        self.bytes.extend_from_slice(&number.to_le_bytes());
-    }
-
-    fn length(&mut self, length: usize) {
-        let length = u32::try_from(length).expect("a message is far below 4 GiB");
-        self.bytes.extend_from_slice(&length.to_le_bytes());
-    }
-
-    fn text(&mut self, bytes: &[u8]) {
-        self.length(bytes.len());
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    fn vote(&mut self, vote: StoredVote) {
-        self.u64(vote.term);
-        self.u64(vote.node);
-        self.u8(u8::from(vote.committed));
-    }
-
-    fn position(&mut self, at: Option<LogPosition>) {
-        self.u8(u8::from(at.is_some()));
-        if let Some(at) = at {
-            self.u64(at.term);
-            self.u64(at.index);
-        }
-    }
-
-    fn entry(&mut self, entry: &StoredEntry) {
-        self.u64(entry.position.term);
-        self.u64(entry.position.index);
-        self.u8(match entry.kind {
-            EntryKind::Blank => 0,
-            EntryKind::Groups => 1,
-            EntryKind::Membership => 2,
-        });
-        self.text(&entry.payload);
-    }
-
-    fn member(&mut self, member: &Member) {
-        self.u64(member.node);
-        self.text(member.address.as_bytes());
-    }
-
-    fn name(&mut self, name: &SnapshotName) {
-        self.u64(name.last.term);
-        self.u64(name.last.index);
-        self.u64(name.bytes);
-        self.bytes.extend_from_slice(&name.hash);
-    }
-}
-
-/// Bytes that are consumed from the front.
-struct Input<'a> {
-    bytes: &'a [u8],
-}
-
-impl<'a> Input<'a> {
-    fn new(bytes: &'a [u8]) -> Result<Self, String> {
-        let mut input = Self { bytes };
-        match input.u8()? {
-            VERSION => Ok(input),
-            other => Err(format!(
-                "the message has version {other}, this program knows {VERSION}"
-            )),
-        }
-    }
-
-    fn end(&self) -> Result<(), String> {
-        if self.bytes.is_empty() {
-            return Ok(());
-        }
-        Err(format!("{} bytes follow the message", self.bytes.len()))
-    }
-
-    fn take(&mut self, count: usize) -> Result<&'a [u8], String> {
-        let (head, rest) = self
-            .bytes
-            .split_at_checked(count)
-            .ok_or("the message is cut off")?;
-        self.bytes = rest;
-        Ok(head)
-    }
-
-    fn array<const BYTES: usize>(&mut self) -> Result<[u8; BYTES], String> {
-        let (head, rest) = self
-            .bytes
-            .split_first_chunk::<BYTES>()
-            .ok_or("the message is cut off")?;
-        self.bytes = rest;
-        Ok(*head)
-    }
-
-    fn u8(&mut self) -> Result<u8, String> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    fn u64(&mut self) -> Result<u64, String> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn length(&mut self) -> Result<usize, String> {
-        self.array()
-            .map(u32::from_le_bytes)
-            .map(|length| length as usize)
-    }
-
-    fn text(&mut self) -> Result<&'a [u8], String> {
-        let length = self.length()?;
-        self.take(length)
-    }
-
-    fn flag(&mut self) -> Result<bool, String> {
-        match self.u8()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            other => Err(format!("{other} is neither yes nor no")),
-        }
-    }
-
-    fn vote(&mut self) -> Result<StoredVote, String> {
-        Ok(StoredVote {
-            term: self.u64()?,
-            node: self.u64()?,
-            committed: self.flag()?,
-        })
-    }
-
-    fn position(&mut self) -> Result<Option<LogPosition>, String> {
-        if !self.flag()? {
-            return Ok(None);
-        }
-        Ok(Some(LogPosition {
-            term: self.u64()?,
-            index: self.u64()?,
-        }))
-    }
-
-    fn entry(&mut self) -> Result<StoredEntry, String> {
-        let position = LogPosition {
-            term: self.u64()?,
-            index: self.u64()?,
-        };
-        let kind = match self.u8()? {
-            0 => EntryKind::Blank,
-            1 => EntryKind::Groups,
-            2 => EntryKind::Membership,
-            other => return Err(format!("entries of kind {other} are not known here")),
-        };
-        Ok(StoredEntry {
-            position,
-            kind,
-            payload: Arc::from(self.text()?),
-        })
-    }
-
-    fn words(&mut self) -> Result<String, String> {
-        let bytes = self.text()?.to_vec();
-        String::from_utf8(bytes).map_err(|_| "a text is not UTF-8".to_owned())
-    }
-
-    fn member(&mut self) -> Result<Member, String> {
-        Ok(Member {
-            node: self.u64()?,
-            address: self.words()?,
-        })
-    }
-
-    fn name(&mut self) -> Result<SnapshotName, String> {
-        Ok(SnapshotName {
-            last: LogPosition {
-                term: self.u64()?,
-                index: self.u64()?,
-            },
-            bytes: self.u64()?,
-            hash: self.array()?,
-        })
     }
 }

@@ -4,6 +4,7 @@ mod alone;
 mod answering;
 mod comparing;
 mod encoding;
+mod fields;
 mod greeting;
 mod machine;
 mod membership;

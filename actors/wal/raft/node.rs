@@ -155,6 +155,7 @@ impl<M: Machine> RaftNode<M> {
             )),
             snapshots,
             votes: Arc::default(),
+            shared: Arc::clone(&shared),
         };
         let node = Self {
             raft,
@@ -170,33 +171,39 @@ impl<M: Machine> RaftNode<M> {
             root,
             fatal,
         };
-        let initialised = node.raft.is_initialized().await;
+        node.take_up(me, found, fresh).await?;
+        Ok(node)
+    }
+
+    /// Goes on with what the log says, founds a cluster, or waits for one.
+    async fn take_up(&self, me: Member, found: bool, fresh: bool) -> Result<(), String> {
+        let initialised = self.raft.is_initialized().await;
         if initialised.map_err(|error| error.to_string())? {
-            if node.is_only_voter() {
-                node.vote_from_now_on();
-                let elected = node.raft.trigger().elect(false).await;
+            if self.is_only_voter() {
+                self.vote_from_now_on();
+                let elected = self.raft.trigger().elect(false).await;
                 elected.map_err(|error| error.to_string())?;
-                node.lead().await?;
+                self.lead().await?;
             } else {
                 // Another may count on what this one answered before it ended: until that is over it
                 // must give no vote, and consensus remembers no such time.
                 tokio::time::sleep(Duration::from_millis(ELECTION_MS_MAX)).await;
             }
-            return Ok(node);
+            return Ok(());
         }
         if !fresh {
             return Err("the log holds entries but no membership".into());
         }
-        node.vote_from_now_on();
+        self.vote_from_now_on();
         if found {
             let address = BasicNode { addr: me.address };
             let members = BTreeMap::from([(me.node, address)]);
             // This begins an election too.
-            let founded = node.raft.initialize(members).await;
+            let founded = self.raft.initialize(members).await;
             founded.map_err(|error| error.to_string())?;
-            node.lead().await?;
+            self.lead().await?;
         }
-        Ok(node)
+        Ok(())
     }
 
     fn is_only_voter(&self) -> bool {

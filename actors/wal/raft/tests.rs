@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use super::encoding::{
     decode_membership, entry, log_id, stored_entry, stored_membership_bytes, stored_vote, vote,
 };
+use super::message::{Greeting, PeerAnswer, PeerRequest};
 use super::storage::LogStore;
 use super::types::{Entry, Groups, Membership, StoredMembership, Types, Vote};
 use super::{StateMachine, Waiters};
@@ -240,4 +241,56 @@ fn bytes_of_a_membership_stay_as_they_are() {
         \x01\0\0\0\x01\0\0\0\0\0\0\0\x03\0\0\0\x01\0\0\0\0\0\0\0\x03\0\0\0a:1\
         \x02\0\0\0\0\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\x07\0\0\0h\xc3\xb6st:3";
     assert_eq!(stored_membership_bytes(&stored), golden);
+}
+
+#[test]
+fn every_message_comes_back_and_none_that_is_cut_off() {
+    let at = LogPosition { term: 3, index: 7 };
+    let member = crate::Member {
+        node: 2,
+        address: "höst:1".to_owned(),
+    };
+    let greeting = Greeting {
+        node: 2,
+        birth: 5,
+        start: u64::MAX,
+        term: 4,
+        last: Some(at),
+    };
+    let requests = [
+        PeerRequest::Greet(greeting),
+        PeerRequest::Rejoin(member.clone()),
+        PeerRequest::Who,
+        PeerRequest::Digest(9),
+        PeerRequest::Differs(9),
+    ];
+    for request in requests {
+        let bytes = request.encode();
+        assert_eq!(PeerRequest::decode(&bytes), Ok(request));
+        for cut in 0..bytes.len() {
+            assert!(PeerRequest::decode(&bytes[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+    let seen = |elsewhere: Option<&str>| PeerAnswer::Seen {
+        matched: Some(at),
+        elsewhere: elsewhere.map(str::to_owned),
+    };
+    let answers = [
+        seen(None),
+        seen(Some("host:1")),
+        PeerAnswer::Am { birth: 1, start: 2 },
+        PeerAnswer::TakenIn,
+        PeerAnswer::NotPrimary(None),
+        PeerAnswer::NotPrimary(Some(member)),
+        PeerAnswer::NotMember,
+        PeerAnswer::Digest(None),
+        PeerAnswer::Digest(Some([7; 32])),
+    ];
+    for answer in answers {
+        let bytes = answer.encode();
+        assert_eq!(PeerAnswer::decode(&bytes), Ok(answer));
+        for cut in 0..bytes.len() {
+            assert!(PeerAnswer::decode(&bytes[..cut]).is_err(), "cut at {cut}");
+        }
+    }
 }
