@@ -9,6 +9,7 @@ use xce_model::{Bytes, Millis};
 
 use crate::compatibility::{ControllerCompatibility, LEVEL_MAX_DOC, PROTOCOL_MAX_DOC};
 use crate::fault::Fault;
+use crate::forms::Renamed;
 use crate::home::{Home, identity_dir};
 use crate::logging::{self, LogConfig};
 use crate::option::{
@@ -37,16 +38,8 @@ pub struct ControllerConfig {
     pub advertise: String,
     /// The authority that signs for whoever joins.
     pub authority_dir: PathBuf,
-    /// Period of the beats of hosts.
-    pub beat: Millis,
-    /// Silence after which a host is lost.
-    pub host_grace: Millis,
-    /// How long a host may be away after its worker was stopped.
-    pub away_max: Millis,
-    /// Share of the hosts that may go silent at once, in hundredths.
-    pub mass_loss: u32,
-    /// How long before the grace is over strict single copies are killed.
-    pub kill_budget: Millis,
+    /// How the silence of hosts is judged.
+    pub hosts: HostsConfig,
     /// How long ended jobs are kept.
     pub keep_ended: Millis,
     /// Breaking things on purpose.
@@ -61,6 +54,22 @@ pub struct ControllerConfig {
     pub compatibility: ControllerCompatibility,
     /// Logs.
     pub log: LogConfig,
+}
+
+/// How the silence of hosts is judged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostsConfig {
+    /// Period of the beats of hosts.
+    pub beat: Millis,
+    /// Silence after which a host is lost.
+    pub grace: Millis,
+    /// How long a host may be away after its worker was stopped.
+    pub away_max: Millis,
+    /// Share of the hosts that may go silent at once, in hundredths.
+    pub mass_loss: u32,
+    /// How long before the grace is over strict single copies are killed.
+    pub kill_budget: Millis,
 }
 
 /// Breaking things on purpose.
@@ -109,6 +118,25 @@ fn is_host_and_port(text: &str) -> bool {
     };
     let plain = |symbol: char| !symbol.is_whitespace() && !symbol.is_control();
     !host.is_empty() && host.chars().all(plain) && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
+/// An option that has its new name since version 2.
+const fn renamed(old: &'static str, new: &'static str) -> Renamed {
+    Renamed {
+        old,
+        new,
+        since: 2,
+        convert: None,
+    }
+}
+
+/// Where the scheduler runs, by what version 1 said of it.
+fn scheduler_place(embedded: &toml::Value) -> Option<toml::Value> {
+    let word = match embedded.as_bool()? {
+        true => "embedded",
+        false => "daemon",
+    };
+    Some(toml::Value::from(word))
 }
 
 /// Fewest beats within the grace of a host. Source: design 8.1, suspect after 3 missed.
@@ -164,28 +192,35 @@ impl Settings for ControllerConfig {
             text: "The cluster's authority, which signs for whoever joins.",
         },
         OptionDoc {
-            key: "beat",
+            key: "keep_ended",
+            kind: Kind::Duration,
+            range: "1m to 366days",
+            derived: None,
+            text: "How long ended jobs are kept before they are cleaned up.",
+        },
+        OptionDoc {
+            key: "hosts.beat",
             kind: Kind::Duration,
             range: "100ms to 1m",
             derived: None,
             text: "Period in which every host says that its worker works.",
         },
         OptionDoc {
-            key: "host_grace",
+            key: "hosts.grace",
             kind: Kind::Duration,
             range: "four beats to 1day",
             derived: None,
             text: "Silence after which a host is lost and its jobs are recovered.",
         },
         OptionDoc {
-            key: "away_max",
+            key: "hosts.away_max",
             kind: Kind::Duration,
-            range: "host_grace to 30days",
+            range: "1s to 30days",
             derived: None,
             text: "How long a host may be away after its worker was stopped cleanly, before it is lost.",
         },
         OptionDoc {
-            key: "mass_loss",
+            key: "hosts.mass_loss",
             kind: Kind::Number,
             range: "1 to 100",
             derived: None,
@@ -193,20 +228,13 @@ impl Settings for ControllerConfig {
                    doubts its own network, and declares none lost for another grace.",
         },
         OptionDoc {
-            key: "kill_budget",
+            key: "hosts.kill_budget",
             kind: Kind::Duration,
             range: "100ms to 1day",
             derived: None,
-            text: "How long before host_grace is over jobs with `single_copy = strict` are killed where the \
-                   controller is out of reach; with three missed beats it must fit into host_grace, else \
+            text: "How long before grace is over jobs with `single_copy = strict` are killed where the \
+                   controller is out of reach; with three missed beats it must fit into grace, else \
                    such jobs are refused.",
-        },
-        OptionDoc {
-            key: "keep_ended",
-            kind: Kind::Duration,
-            range: "1m to 366days",
-            derived: None,
-            text: "How long ended jobs are kept before they are cleaned up.",
         },
         OptionDoc {
             key: "scheduler",
@@ -249,6 +277,27 @@ impl Settings for ControllerConfig {
         LOG_FORMAT_DOC,
     ];
 
+    const RENAMED: &'static [Renamed] = &[
+        renamed("beat", "hosts.beat"),
+        renamed("host_grace", "hosts.grace"),
+        renamed("away_max", "hosts.away_max"),
+        renamed("mass_loss", "hosts.mass_loss"),
+        renamed("kill_budget", "hosts.kill_budget"),
+        Renamed {
+            convert: Some(scheduler_place),
+            ..renamed("scheduler.embedded", "scheduler")
+        },
+    ];
+
+    const LIVE: &'static [&'static str] = &[
+        // Not beat, grace and kill budget: workers were told of them, and leases rest on them.
+        "hosts.away_max",
+        "hosts.mass_loss",
+        "keep_ended",
+        "chaos.enabled",
+        "log.level",
+    ];
+
     fn defaults(home: &Home) -> Self {
         let state_dir = home.controller();
         Self {
@@ -260,11 +309,13 @@ impl Settings for ControllerConfig {
             advertise: String::new(),
             authority_dir: home.authority(),
             // Source: design section 8.1, silences of hosts; section 15, ended jobs.
-            beat: Millis::seconds(2),
-            host_grace: Millis::seconds(20),
-            away_max: Millis::seconds(600),
-            mass_loss: 50,
-            kill_budget: Millis::seconds(5),
+            hosts: HostsConfig {
+                beat: Millis::seconds(2),
+                grace: Millis::seconds(20),
+                away_max: Millis::seconds(600),
+                mass_loss: 50,
+                kill_budget: Millis::seconds(5),
+            },
             keep_ended: DAY,
             chaos: ChaosConfig { enabled: false },
             scheduler: SchedulerPlace::Embedded,
@@ -291,13 +342,7 @@ impl Settings for ControllerConfig {
             faults.push(Fault::placeless(text));
         }
         let minute = Millis::seconds(60);
-        check_range(faults, "beat", &self.beat, &Millis(100), &minute);
-        let least = Millis(self.beat.0.saturating_mul(BEATS_IN_GRACE));
-        check_range(faults, "host_grace", &self.host_grace, &least, &DAY);
-        let month = Millis(DAY.0 * 30);
-        check_range(faults, "away_max", &self.away_max, &self.host_grace, &month);
-        check_range(faults, "mass_loss", &self.mass_loss, &1, &100);
-        check_range(faults, "kill_budget", &self.kill_budget, &Millis(100), &DAY);
+        check_hosts(faults, &self.hosts);
         let year = Millis(DAY.0 * 366);
         check_range(faults, "keep_ended", &self.keep_ended, &minute, &year);
         let (grace, most) = (&self.scheduler_grace, Millis::seconds(600));
@@ -320,4 +365,16 @@ impl Settings for ControllerConfig {
         );
         logging::check(&self.log, faults);
     }
+}
+
+fn check_hosts(faults: &mut Vec<Fault>, hosts: &HostsConfig) {
+    let minute = Millis::seconds(60);
+    check_range(faults, "hosts.beat", &hosts.beat, &Millis(100), &minute);
+    let least = Millis(hosts.beat.0.saturating_mul(BEATS_IN_GRACE));
+    check_range(faults, "hosts.grace", &hosts.grace, &least, &DAY);
+    let (away, month) = (&hosts.away_max, Millis(DAY.0 * 30));
+    check_range(faults, "hosts.away_max", away, &Millis(1000), &month);
+    check_range(faults, "hosts.mass_loss", &hosts.mass_loss, &1, &100);
+    let budget = &hosts.kill_budget;
+    check_range(faults, "hosts.kill_budget", budget, &Millis(100), &DAY);
 }

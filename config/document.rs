@@ -377,6 +377,11 @@ impl<'d> Field<'d> {
         }
     }
 
+    /// Whether this is a table.
+    pub fn is_table(&self) -> bool {
+        matches!(self.value, Value::Table(_))
+    }
+
     /// Whether this is a number rather than a text.
     pub fn is_integer(&self) -> bool {
         matches!(self.value, Value::Integer(_))

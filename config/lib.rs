@@ -20,6 +20,8 @@ pub mod schema;
 pub mod service;
 pub mod service_file;
 
+pub mod changes;
+pub mod forms;
 pub mod home;
 pub mod load;
 pub mod logging;
@@ -37,7 +39,7 @@ pub use controller::ControllerConfig;
 pub use document::Document;
 pub use fault::{Fault, Faults};
 pub use home::Home;
-pub use load::{Sources, load};
+pub use load::{Sources, load, load_text};
 pub use scheduler::SchedulerConfig;
 pub use syntax::Format;
 pub use worker::WorkerConfig;

@@ -54,24 +54,55 @@ pub enum LogError {
 /// that a controller is down, which `cluster members` says too.
 const QUIET: &str = "openraft=error,ractor=off";
 
+/// Makes another filter hold; whether it does.
+type SetFilter = Box<dyn Fn(EnvFilter) -> bool + Send + Sync>;
+
+/// The logs of this process.
+pub struct Logs {
+    set: Option<SetFilter>,
+}
+
+impl Logs {
+    /// Follows settings that were read anew; where `XCE_LOG` is set, it wins still.
+    pub fn follow(&self, settings: &serde_json::Value) {
+        let level = settings
+            .pointer("/log/level")
+            .and_then(|level| level.as_str());
+        let filter = level.and_then(|level| filter(level).ok());
+        if let (Some(set), Some(filter)) = (&self.set, filter) {
+            set(filter);
+        }
+    }
+}
+
 /// Sets up the logs of this process; `variable` is the value of `XCE_LOG`, which wins.
 ///
 /// # Errors
 /// [`LogError::Level`] for directives that are none, [`LogError::Twice`] on a second call.
-pub fn start(config: &LogConfig, variable: Option<&str>) -> Result<(), LogError> {
-    let filter = filter(
-        variable
-            .filter(|text| !text.is_empty())
-            .unwrap_or(&config.level),
-    )?;
+pub fn start(config: &LogConfig, variable: Option<&str>) -> Result<Logs, LogError> {
+    let variable = variable.filter(|text| !text.is_empty());
+    let filter = filter(variable.unwrap_or(&config.level))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);
-    let outcome = match config.format {
-        LogFormat::Text => builder.with_ansi(is_coloured()).try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    let (outcome, set): (_, SetFilter) = match config.format {
+        LogFormat::Text => {
+            let builder = builder.with_ansi(is_coloured()).with_filter_reloading();
+            let handle = builder.reload_handle();
+            let set = move |filter| handle.reload(filter).is_ok();
+            (builder.try_init(), Box::new(set))
+        }
+        LogFormat::Json => {
+            let builder = builder.json().flatten_event(true).with_filter_reloading();
+            let handle = builder.reload_handle();
+            let set = move |filter| handle.reload(filter).is_ok();
+            (builder.try_init(), Box::new(set))
+        }
     };
-    outcome.map_err(|_| LogError::Twice)
+    outcome.map_err(|_| LogError::Twice)?;
+    Ok(Logs {
+        set: variable.is_none().then_some(set),
+    })
 }
 
 fn is_coloured() -> bool {

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
+use crate::forms::Renamed;
 use crate::home::Home;
 
 /// What an option holds.
@@ -52,6 +53,10 @@ pub trait Settings: Serialize + DeserializeOwned {
     const ROLE: &'static str;
     /// Every option, in the order of the reference.
     const OPTIONS: &'static [OptionDoc];
+    /// Options that had another name in earlier versions of the form.
+    const RENAMED: &'static [Renamed] = &[];
+    /// Options whose change holds without a restart, by a reload.
+    const LIVE: &'static [&'static str] = &[];
 
     /// Defaults for a home.
     fn defaults(home: &Home) -> Self;
@@ -60,16 +65,17 @@ pub trait Settings: Serialize + DeserializeOwned {
     fn check(&self, faults: &mut Vec<Fault>);
 }
 
-/// Version of the configuration's form. Source: the first one.
-pub const CONFIG_VERSION: u32 = 1;
+/// Version of the configuration's form. Source: counted; 2 put what concerns the silence of hosts into
+/// a table of its own.
+pub const CONFIG_VERSION: u32 = 2;
 
 /// The option that every daemon has.
 pub const CONFIG_VERSION_DOC: OptionDoc = OptionDoc {
     key: "config_version",
     kind: Kind::Number,
-    range: "1",
+    range: "1 or 2; older forms are read for ever",
     derived: None,
-    text: "Version of the form of this file.",
+    text: "Version of the form of this file; `xced config upgrade FILE` brings it up to the newest.",
 };
 
 /// The options of logging, which every daemon has.
@@ -131,7 +137,7 @@ pub(crate) fn check_range<T: PartialOrd + fmt::Display>(
 pub(crate) fn check_version(faults: &mut Vec<Fault>, version: u32) {
     if version != CONFIG_VERSION {
         faults.push(Fault::placeless(format!(
-            "`config_version` is {version}; this program reads version {CONFIG_VERSION}"
+            "`config_version` is {version}; this program reads versions 1 to {CONFIG_VERSION}"
         )));
     }
 }

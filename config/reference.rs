@@ -14,7 +14,12 @@ pub fn reference<S: Settings>() -> String {
          #\n\
          # Sources, each winning over those before: these defaults, a file such as this one, the\n\
          # environment (XCE_{upper}_ and the option in capitals, with __ for a dot), flags.\n\
-         # An unknown option is an error. A change needs a restart of the {role}.\n",
+         # An unknown option is an error. A change needs a restart of the {role}, where an option does\n\
+         # not say that a reload suffices: SIGHUP{command}.\n",
+        command = match S::ROLE {
+            "controller" => ", or `xcecli config reload`",
+            _ => "",
+        },
         role = S::ROLE,
         upper = S::ROLE.to_ascii_uppercase(),
     );
@@ -37,9 +42,24 @@ pub fn reference<S: Settings>() -> String {
         };
         let default = option.derived.map_or_else(|| shown.clone(), str::to_owned);
         text.push_str(&format!(
-            "# {}\n# Kind: {}. Default: {default}. Allowed: {}. Since 0.1.0.\n{mark}{name} = {shown}\n",
-            option.text, option.kind, option.range
+            "# {}\n# Kind: {}. Default: {default}. Allowed: {}. Since 0.1.0.{}\n{mark}{name} = {shown}\n",
+            option.text,
+            option.kind,
+            option.range,
+            hints::<S>(option.key)
         ));
+    }
+    text
+}
+
+/// Whether a reload suffices, and the earlier name.
+fn hints<S: Settings>(key: &str) -> String {
+    let mut text = String::new();
+    if S::LIVE.contains(&key) {
+        text.push_str(" Changed by a reload.");
+    }
+    if let Some(one) = S::RENAMED.iter().find(|one| one.new == key) {
+        text.push_str(&format!(" Until version {}: `{}`.", one.since - 1, one.old));
     }
     text
 }

@@ -5,6 +5,7 @@ mod daemons;
 mod defaults;
 mod examples;
 mod formats;
+mod forms;
 mod policies;
 mod schema;
 mod service;

@@ -186,6 +186,8 @@ impl Settings for WorkerConfig {
         LOG_FORMAT_DOC,
     ];
 
+    const LIVE: &'static [&'static str] = &["log.level"];
+
     fn defaults(home: &Home) -> Self {
         // Source: chosen, the first worker of `xced dev`.
         let name = "w1";

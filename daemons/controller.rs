@@ -1,19 +1,22 @@
 //! The controller's process.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 use xce_config::ControllerConfig;
 use xce_config::controller::SchedulerPlace;
-use xce_controller::Settings;
-use xce_controller::peers::{FOUNDER, node_of};
-use xce_host::rules::Patience;
+use xce_controller::peers::{FOUNDER, name_of, node_of};
+use xce_controller::{Live, LiveSettings, Reload, Settings};
 use xce_ledger::level::{LEVEL_MAX, LEVEL_MIN};
 use xce_link::Identity;
 use xce_link::hello::VersionRange;
+use xce_model::Refusal;
+use xce_session::config_wire::{ReloadView, SettingChange};
 
 use crate::Daemon;
 use crate::lifeline::{self, Ready};
+use crate::reload::{self, Reloader};
 
 /// Exit code after a fault that leaves no choice, such as a failed sync.
 const FATAL: i32 = 1;
@@ -21,10 +24,24 @@ const FATAL: i32 = 1;
 /// Runs a controller until it is asked to stop.
 pub fn run(arguments: &Daemon) -> anyhow::Result<ExitCode> {
     let home = arguments.home()?;
-    let config: ControllerConfig = xce_config::load(&home, &arguments.sources())?;
-    xce_config::logging::start(&config.log, std::env::var("XCE_LOG").ok().as_deref())?;
+    let sources = arguments.sources();
+    let config: ControllerConfig = xce_config::load(&home, &sources)
+        .map_err(|faults| reload::with_kept(faults, &home.controller()))?;
+    let logs = xce_config::logging::start(&config.log, std::env::var("XCE_LOG").ok().as_deref())?;
     crate::arm_failpoints()?;
-    let settings = settings(&config, arguments.create)?;
+    let mut settings = settings(&config, arguments.create)?;
+    let shared = settings.live.clone();
+    let state_dir = config.state_dir.clone();
+    let reloader = Arc::new(Reloader::new(
+        (home, sources),
+        config,
+        &state_dir,
+        logs,
+        move |config| {
+            shared.set(live(config));
+        },
+    ));
+    settings.reload = reload_by(Arc::clone(&reloader), name_of(settings.node));
     let runtime = crate::runtime()?;
     let outcome = runtime.block_on(async {
         let mut controller = xce_controller::start(settings, |text| {
@@ -43,6 +60,7 @@ pub fn run(arguments: &Daemon) -> anyhow::Result<ExitCode> {
         let ended = tokio::select! {
             stop = lifeline::wait(arguments.lifeline) => stop.map(|_| None)?,
             why = controller.ended() => Some(why),
+            error = reloader.on_hangup() => return Err(error.into()),
         };
         controller.stop().await;
         match ended {
@@ -55,6 +73,37 @@ pub fn run(arguments: &Daemon) -> anyhow::Result<ExitCode> {
     outcome
 }
 
+/// What of a configuration may change while a controller runs.
+fn live(config: &ControllerConfig) -> LiveSettings {
+    LiveSettings {
+        away_max: config.hosts.away_max,
+        mass_loss: config.hosts.mass_loss,
+        keep_ended: config.keep_ended,
+        chaos: config.chaos.enabled,
+    }
+}
+
+/// How a client's wish to read the settings anew is carried out.
+fn reload_by(reloader: Arc<Reloader<ControllerConfig>>, daemon: String) -> Reload {
+    Reload::by(move || {
+        let changes = reloader
+            .reload()
+            .map_err(|faults| Refusal::refused("bad_config", faults.to_string()))?;
+        let changes = changes.into_iter().map(|change| SettingChange {
+            option: change.key.to_owned(),
+            from: change.from,
+            to: change.to,
+            how: if change.live { "applied" } else { "restart" }.to_owned(),
+        });
+        Ok(ReloadView {
+            daemon: daemon.clone(),
+            file: reloader.file(),
+            changes: changes.collect(),
+            kept: reloader.kept().display().to_string(),
+        })
+    })
+}
+
 /// What a configuration means for a controller; `create` founds a cluster where there is no state.
 fn settings(config: &ControllerConfig, create: bool) -> anyhow::Result<Settings> {
     let identity = Identity::load(&config.identity_dir).with_context(|| {
@@ -63,6 +112,7 @@ fn settings(config: &ControllerConfig, create: bool) -> anyhow::Result<Settings>
             config.identity_dir.display()
         )
     })?;
+    crate::prepare::in_time(&identity)?;
     crate::prepare::directory(&config.state_dir)?;
     settings_of(config, &identity, create)
 }
@@ -97,19 +147,15 @@ pub fn settings_of(
         create,
         join: node != FOUNDER,
         advertise: config.advertised(),
-        patience: Patience {
-            beat: config.beat,
-            grace: config.host_grace,
-            away_max: config.away_max,
-        },
-        mass_loss: config.mass_loss,
-        kill_budget: config.kill_budget,
-        keep_ended: config.keep_ended,
+        beat: config.hosts.beat,
+        grace: config.hosts.grace,
+        kill_budget: config.hosts.kill_budget,
+        live: Live::new(live(config)),
+        reload: Reload::default(),
         scheduler_grace: match config.scheduler {
             SchedulerPlace::Embedded => None,
             SchedulerPlace::Daemon => Some(config.scheduler_grace),
         },
-        chaos: config.chaos.enabled,
         snapshot_every: config.snapshot.every_entries,
         snapshot_bytes: config.snapshot.every_bytes.0,
         protocol,

@@ -186,7 +186,8 @@ fn write_client(home: &Home, joined: &Joined, identity: &Identity) -> anyhow::Re
 /// The settings that this controller differs in from the defaults.
 pub(crate) fn write_config(home: &Home, listen: SocketAddr) -> anyhow::Result<PathBuf> {
     let file = home.path().join("controller.toml");
-    let text = format!("config_version = 1\nlisten = \"{listen}\"\n");
+    let version = xce_config::option::CONFIG_VERSION;
+    let text = format!("config_version = {version}\nlisten = \"{listen}\"\n");
     xce_link::secret_file::replace(&file, text.as_bytes())
         .with_context(|| format!("cannot write {}", file.display()))?;
     Ok(file)

@@ -15,6 +15,14 @@ use xce_model::ClusterId;
 /// Source: design section 12.1, warned a month before.
 const CERTIFICATE_LEFT_S: i64 = 31 * 86_400;
 
+/// Refuses an identity whose certificate is out of its time, in words.
+pub fn in_time(identity: &Identity) -> anyhow::Result<()> {
+    match identity.out_of_time(unix_seconds()) {
+        None => Ok(()),
+        Some(text) => anyhow::bail!(text),
+    }
+}
+
 /// The wall clock as certificates know it.
 pub fn unix_seconds() -> i64 {
     let since = SystemTime::now()
@@ -92,7 +100,7 @@ pub fn client(home: &Home, cluster: ClusterId, address: SocketAddr) -> anyhow::R
 /// Tells clients on this machine where the controllers of the cluster are.
 pub fn client_of(home: &Home, cluster: ClusterId, addresses: &[SocketAddr]) -> anyhow::Result<()> {
     let config = ClientConfig {
-        config_version: 1,
+        config_version: xce_config::option::CONFIG_VERSION,
         controllers: addresses.iter().map(ToString::to_string).collect(),
         cluster: Some(cluster.to_string()),
         identity_dir: home.client(),

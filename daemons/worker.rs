@@ -10,6 +10,7 @@ use xce_worker::Settings;
 
 use crate::Daemon;
 use crate::lifeline::{self, Ready, Stop};
+use crate::reload::Reloader;
 
 /// Size at which a run's stdout and stderr are rotated, each with one old part kept.
 /// Source: chosen; a hundred chatty jobs fill some 25 GiB at most.
@@ -28,10 +29,12 @@ pub struct Arguments {
 /// Runs a worker until it is asked to stop.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let daemon = &arguments.daemon;
-    let config: WorkerConfig = xce_config::load(&daemon.home()?, &daemon.sources())?;
-    xce_config::logging::start(&config.log, std::env::var("XCE_LOG").ok().as_deref())?;
+    let (home, sources) = (daemon.home()?, daemon.sources());
+    let config: WorkerConfig = xce_config::load(&home, &sources)?;
+    let logs = xce_config::logging::start(&config.log, std::env::var("XCE_LOG").ok().as_deref())?;
     crate::arm_failpoints()?;
     let settings = settings(&config)?;
+    say_if_out_of_time(&config);
     let group = settings.cgroup_parent.clone();
     let runtime = crate::runtime()?;
     let outcome = runtime.block_on(async {
@@ -40,9 +43,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         if daemon.lifeline {
             Ready { address: None }.announce();
         }
+        let state_dir = config.state_dir.clone();
+        let reloader = Reloader::new((home, sources), config, &state_dir, logs, |_| {});
         let ended = tokio::select! {
             stop = lifeline::wait(daemon.lifeline) => Ok(stop?),
             why = worker.ended() => Err(why),
+            error = reloader.on_hangup() => return Err(error.into()),
         };
         match ended {
             Ok(stop) => {
@@ -61,6 +67,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // The wait for the supervisor's word blocks a thread that would hold up an orderly end for ever.
     runtime.shutdown_background();
     outcome
+}
+
+/// Jobs go on without the cluster, so that a worker starts all the same; but it is said.
+fn say_if_out_of_time(config: &WorkerConfig) {
+    if let Ok(identity) = xce_link::Identity::load(&config.identity_dir)
+        && let Err(error) = crate::prepare::in_time(&identity)
+    {
+        tracing::error!(%error, "the cluster will not let this worker join");
+    }
 }
 
 fn settings(config: &WorkerConfig) -> anyhow::Result<Settings> {

@@ -1,12 +1,14 @@
 //! The daemons of XCE: one program, a role a subcommand.
 
 mod check;
+mod config;
 mod controller;
 mod dev;
 mod force_new;
 mod join;
 mod lifeline;
 mod prepare;
+mod reload;
 mod replay;
 mod restore;
 mod scheduler;
@@ -48,6 +50,9 @@ enum Role {
     Scheduler(Daemon),
     /// Say what is wrong with this machine before it joins a cluster.
     Check(check::Arguments),
+    /// Check a file of settings, or bring it up to the newest form.
+    #[command(subcommand)]
+    Config(config::Verb),
     /// Make the decisions of an exported journal again, and name the first that comes out otherwise.
     Replay(replay::Arguments),
 }
@@ -111,6 +116,7 @@ fn main() -> ExitCode {
         Role::Worker(arguments) => worker::run(&arguments),
         Role::Scheduler(arguments) => scheduler::run(&arguments),
         Role::Check(arguments) => check::run(&arguments),
+        Role::Config(verb) => config::run(&verb),
         Role::Replay(arguments) => replay::run(&arguments),
     };
     match outcome {

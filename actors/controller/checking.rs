@@ -64,7 +64,7 @@ pub fn template(caller: &Principal, template: &Template) -> Result<(), Refusal> 
 pub fn single_copy(settings: &Settings, template: &Template) -> Result<(), Refusal> {
     match template.single_copy {
         SingleCopy::None => Ok(()),
-        SingleCopy::Strict => lease::check(settings.patience, settings.kill_budget),
+        SingleCopy::Strict => lease::check(settings.patience(), settings.kill_budget),
     }
 }
 

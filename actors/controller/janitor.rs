@@ -62,7 +62,7 @@ impl Entity for Janitor {
         let cleaned = self.clean().await?;
         let pause = if cleaned == 0 { PAUSE_MAX } else { PAUSE };
         state.cleaned += cleaned;
-        let keep = self.control.settings.keep_ended;
+        let keep = self.control.settings.live.get().keep_ended;
         let wait = pause.0.min(keep.0.max(PAUSE.0));
         state
             .timer
@@ -81,7 +81,7 @@ impl Entity for Janitor {
 impl Janitor {
     /// Cleans up what is due, as much as one group takes; says how much.
     async fn clean(&self) -> Result<u64, Crash> {
-        let (control, keep) = (&self.control, self.control.settings.keep_ended);
+        let (control, keep) = (&self.control, self.control.settings.live.get().keep_ended);
         let (view, times) = (control.view(), control.times());
         let decided = xce_deciding::clean_up(&view, keep, times.0);
         let count = decided.facts.len() as u64;

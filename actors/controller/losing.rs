@@ -43,7 +43,7 @@ pub async fn leave(host: &Host, state: &mut State) -> Result<(), Crash> {
 pub async fn judge(host: &Host, silent: Millis) -> Result<Option<ClusterTime>, Crash> {
     let control = &host.control;
     let view = control.view();
-    let (patience, times) = (control.settings.patience, control.times());
+    let (patience, times) = (control.settings.patience(), control.times());
     if !control.holds_lease() {
         return Ok(Some(times.0.after(patience.beat)));
     }
@@ -76,11 +76,11 @@ fn put_off(host: &Host, view: &View, now: ClusterTime) -> Option<ClusterTime> {
         return None;
     }
     let settings = &host.control.settings;
-    let around = deciding::around(view, settings.patience, now);
+    let around = deciding::around(view, settings.patience(), now);
     let doubts = &host.control.doubts;
-    let before = doubts.now(now, settings.patience);
+    let before = doubts.now(now, settings.patience());
     let verdict = doubts.judge(around, now, settings);
-    let doubt = doubts.now(now, settings.patience);
+    let doubt = doubts.now(now, settings.patience());
     if let Some(doubt) = doubt
         && before.map(Doubt::word) != Some(doubt.word())
     {
@@ -106,7 +106,7 @@ impl Doubts {
 
     fn judge(&self, around: Around, now: ClusterTime, settings: &Settings) -> Verdict {
         let mut doubts = self.lock();
-        doubts.judge(around, now, settings.patience, settings.mass_loss)
+        doubts.judge(around, now, settings.patience(), settings.live.get().mass_loss)
     }
 
     /// The doubt now.
@@ -117,7 +117,7 @@ impl Doubts {
 
 /// What operators are told of the silence of many hosts; nothing where the controller has no doubt.
 pub fn alarm(control: &Control, view: &View) -> Option<String> {
-    let (now, patience) = (control.now(), control.settings.patience);
+    let (now, patience) = (control.now(), control.settings.patience());
     let around = deciding::around(view, patience, now);
     let doubt = control.doubts.now(now, patience);
     let doubt = doubt.filter(|_| around.silent > 0)?;

@@ -7,6 +7,8 @@ use xce_host::rules::{Patience, lease};
 use xce_link::hello::VersionRange;
 use xce_model::{ClusterId, Millis};
 
+use crate::live::{Live, Reload};
+
 /// Settings of a controller; the daemon fills them from its configuration.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -28,19 +30,18 @@ pub struct Settings {
     pub join: bool,
     /// Where the other controllers reach this one, `host:port`.
     pub advertise: String,
-    /// How the silence of hosts is judged.
-    pub patience: Patience,
-    /// Share of the hosts that may go silent within one grace before the controller doubts its own
-    /// network, in hundredths. Default 50.
-    pub mass_loss: u32,
+    /// Period of the beats of hosts. Default 2 s.
+    pub beat: Millis,
+    /// Silence after which a host is lost. Default 20 s.
+    pub grace: Millis,
     /// How long before the grace is over strict single copies are killed. Default 5 s.
     pub kill_budget: Millis,
-    /// How long ended jobs answer by id. Default 24 h.
-    pub keep_ended: Millis,
+    /// What may change while it runs.
+    pub live: Live,
+    /// How the settings are read anew.
+    pub reload: Reload,
     /// How long a scheduler that is a daemon may not respond; absent where it runs in the controller.
     pub scheduler_grace: Option<Millis>,
-    /// Whether actors may be killed on request.
-    pub chaos: bool,
     /// Entries of the log after which a snapshot is written.
     pub snapshot_every: u64,
     /// Bytes of the log after which a snapshot is written.
@@ -52,9 +53,18 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// How the silence of hosts is judged.
+    pub fn patience(&self) -> Patience {
+        Patience {
+            beat: self.beat,
+            grace: self.grace,
+            away_max: self.live.get().away_max,
+        }
+    }
+
     /// How long strict single copies may run from the sending of an acknowledged beat; none where they
     /// cannot be promised.
     pub fn lease(&self) -> Option<Millis> {
-        lease::lease(self.patience, self.kill_budget)
+        lease::lease(self.patience(), self.kill_budget)
     }
 }

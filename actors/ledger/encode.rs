@@ -28,42 +28,42 @@ pub(crate) const HEAD: Shape = Shape {
     name: "group head",
     version: 1,
     min_reader: 1,
-    fingerprint: 0x26d9_3ece,
+    fingerprint: 0x9efc_e910,
 };
 pub(crate) const EVENT: Shape = Shape {
     kind: 2,
     name: "group event",
     version: 1,
     min_reader: 1,
-    fingerprint: 0x990b_44b9,
+    fingerprint: 0xa0f0_0e31,
 };
 pub(crate) const JOB_FACT: Shape = Shape {
     kind: 16,
     name: "job fact",
     version: 1,
     min_reader: 1,
-    fingerprint: 0x4703_63e3,
+    fingerprint: 0x5cd5_23d9,
 };
 pub(crate) const HOST_FACT: Shape = Shape {
     kind: 17,
     name: "host fact",
     version: 1,
     min_reader: 1,
-    fingerprint: 0x3657_3b80,
+    fingerprint: 0x272a_1251,
 };
 pub(crate) const SERVICE_FACT: Shape = Shape {
     kind: 18,
     name: "service fact",
     version: 1,
     min_reader: 1,
-    fingerprint: 0x0b8c_4c34,
+    fingerprint: 0x4eef_2d31,
 };
 pub(crate) const SESSION_FACT: Shape = Shape {
     kind: 19,
     name: "session fact",
     version: 1,
     min_reader: 1,
-    fingerprint: 0x89b5_bd38,
+    fingerprint: 0x161f_937c,
 };
 pub(crate) const CLOCK_FACT: Shape = Shape {
     kind: 20,
@@ -86,7 +86,7 @@ pub(crate) const MEMBER_FACT: Shape = Shape {
     name: "member fact",
     version: 2,
     min_reader: 2,
-    fingerprint: 0x540f_a616,
+    fingerprint: 0x44e2_9084,
 };
 
 /// A group without its facts, as written.

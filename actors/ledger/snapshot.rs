@@ -29,14 +29,14 @@ use crate::view::View;
 pub(crate) const META: Shape = Shape {
     version: 2,
     min_reader: 2,
-    ..shape(64, "snapshot head", 0x283e_2b24)
+    ..shape(64, "snapshot head", 0x3d2f_02b9)
 };
-pub(crate) const SPEC: Shape = shape(65, "specification", 0x6797_d5b3);
+pub(crate) const SPEC: Shape = shape(65, "specification", 0x9fc2_7925);
 pub(crate) const SERVICE: Shape = shape(66, "service", 0xdc16_1bfe);
-pub(crate) const JOB: Shape = shape(67, "job", 0x2ef5_b11f);
+pub(crate) const JOB: Shape = shape(67, "job", 0x4318_10a6);
 pub(crate) const ARRAY: Shape = shape(68, "array", 0xfeaa_b892);
-pub(crate) const HOST: Shape = shape(69, "host", 0xc1c6_3e23);
-pub(crate) const SESSION: Shape = shape(70, "session", 0x2d48_1b0a);
+pub(crate) const HOST: Shape = shape(69, "host", 0x0103_6ebc);
+pub(crate) const SESSION: Shape = shape(70, "session", 0xe2b3_7768);
 pub(crate) const OPERATION: Shape = shape(71, "operation", 0x0ba8_3b0e);
 pub(crate) const POLICY: Shape = shape(73, "policy", 0xfec9_e0c5);
 pub(crate) const TOMBSTONES: Shape = shape(72, "tombstones", 0x3333_2f8e);

@@ -3,6 +3,7 @@
 //! A session outlives its connection: it is resumed by a token that any controller can check, and
 //! it is fenced when a newer incarnation of its peer appears.
 
+pub mod config_wire;
 pub mod endpoints_wire;
 pub mod feed_wire;
 pub mod history;

@@ -292,6 +292,8 @@ pub enum AskCluster {
         /// Most rows.
         last: u32,
     },
+    /// Read the settings of the controller anew; answered as JSON.
+    ReloadConfig,
 }
 
 /// What a watch is about.

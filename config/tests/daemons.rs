@@ -6,9 +6,7 @@ use std::path::Path;
 use xce_model::{MilliCpu, Millis};
 
 use crate::option::Settings;
-use crate::{
-    ClientConfig, ControllerConfig, Home, SchedulerConfig, Sources, WorkerConfig, load,
-};
+use crate::{ClientConfig, ControllerConfig, Home, SchedulerConfig, Sources, WorkerConfig, load};
 
 fn home() -> Home {
     Home::new("/home/ada/.xce")
@@ -49,9 +47,10 @@ fn nothing_given_means_the_defaults() {
 
 #[test]
 fn flags_win_over_the_environment_over_the_file_over_the_defaults() {
-    let file = "cluster = \"file\"\nbeat = \"3s\"\nhost_grace = \"30s\"\n";
+    let file = "cluster = \"file\"\n[hosts]\nbeat = \"3s\"\ngrace = \"30s\"\n";
     let environment = [
-        ("XCE_CONTROLLER_BEAT", "4s"),
+        ("XCE_CONTROLLER_HOSTS__BEAT", "4s"),
+        // The name that it had in version 1.
         ("XCE_CONTROLLER_HOST_GRACE", "40s"),
         ("XCE_CONTROLLER_CHAOS__ENABLED", "true"),
         ("XCE_WORKER_NAME", "not for a controller"),
@@ -63,10 +62,14 @@ fn flags_win_over_the_environment_over_the_file_over_the_defaults() {
         &[("host_grace", "50s"), ("listen", "0.0.0.0:1")],
     )
     .unwrap();
+    let defaults = ControllerConfig::defaults(&home());
     let wanted = ControllerConfig {
         cluster: "file".to_owned(),
-        beat: Millis(4000),
-        host_grace: Millis(50_000),
+        hosts: crate::controller::HostsConfig {
+            beat: Millis(4000),
+            grace: Millis(50_000),
+            ..defaults.hosts
+        },
         chaos: crate::controller::ChaosConfig { enabled: true },
         listen: "0.0.0.0:1".parse().unwrap(),
         ..ControllerConfig::defaults(&home())
@@ -103,7 +106,7 @@ fn unknown_options_of_all_sources_are_reported_together() {
     for wanted in [
         "daemon.toml: line 1, column 1: unknown field `hostgrace`; did you mean `host_grace`? (allowed: ",
         "line 3, column 1: unknown field `every` in `snapshot` (allowed: every_entries, every_bytes)",
-        "environment: `XCE_CONTROLLER_BEET` names no option; did you mean `beat`? (allowed: ",
+        "environment: `XCE_CONTROLLER_BEET` names no option",
         "flags: `cluster_name` names no option",
     ] {
         assert!(text.contains(wanted), "wanted {wanted}\ngot {text}");
@@ -112,9 +115,10 @@ fn unknown_options_of_all_sources_are_reported_together() {
 
 #[test]
 fn a_wrong_value_is_named_with_its_place_and_what_is_wanted() {
-    let text = loaded::<ControllerConfig>("cluster = \"x\"\nbeat = 2\n", &[], &[]).unwrap_err();
+    let text =
+        loaded::<ControllerConfig>("cluster = \"x\"\n[hosts]\nbeat = 2\n", &[], &[]).unwrap_err();
     for wanted in [
-        "daemon.toml: line 2, column 8: `beat`: ",
+        "daemon.toml: line 3, column 8: `hosts.beat`: ",
         "duration with its unit, 100ms to 1m",
     ] {
         assert!(text.contains(wanted), "{text}");
@@ -136,13 +140,16 @@ fn a_wrong_value_is_named_with_its_place_and_what_is_wanted() {
 
 #[test]
 fn all_values_out_of_range_are_reported_together() {
-    let file = "config_version = 9\ncluster = \"X\"\nbeat = \"10s\"\nkeep_ended = \"1s\"\n\
-                [snapshot]\nevery_entries = 1\nevery_bytes = \"1KiB\"\n[log]\nlevel = \"loud=x=y\"\n";
+    let file = "config_version = 9\ncluster = \"X\"\nkeep_ended = \"1s\"\n\
+                [snapshot]\nevery_entries = 1\nevery_bytes = \"1KiB\"\n[log]\nlevel = \"loud=x=y\"\n\
+                [hosts]\nbeat = \"10s\"\n";
     let text = loaded::<ControllerConfig>(file, &[], &[]).unwrap_err();
     for wanted in [
-        "`config_version` is 9",
+        "line 1, column 18: `config_version` is 9; this program reads versions 1 to 2",
         "cluster `X` is not a name",
-        "`host_grace` is 20s; allowed: 40s to 1day",
+        "`hosts.grace` is 20s; allowed: 40s to 1day",
+        "line 3, column 14: `keep_ended` is 1s; allowed: 1m to ",
+        "line 5, column 17: `snapshot.every_entries` is 1; allowed: 100 to 100000000",
         "`keep_ended` is 1s; allowed: 1m to ",
         "`snapshot.every_entries` is 1; allowed: 100 to 100000000",
         "`snapshot.every_bytes` is 1KiB; allowed: 1MiB to 1TiB",

@@ -8,8 +8,8 @@ use xce_model::{Millis, OperationId};
 use super::connection::Connection;
 use super::failure::{EXIT_CODES, Failure};
 use super::{
-    actors, cluster, hosts, jobs, journal, operation, policies, rollout, services, sessions,
-    validate, watch,
+    actors, cluster, config, hosts, jobs, journal, operation, policies, rollout, services,
+    sessions, validate, watch,
 };
 
 /// Runs jobs and services on a cluster.
@@ -48,6 +48,9 @@ pub struct Global {
     /// Directory where client.toml and the identity lie below client/ [default: XCE_HOME or ~/.xce].
     #[arg(long, global = true, value_name = "DIR")]
     pub home: Option<PathBuf>,
+    /// Read from any controller, also where none leads; what it says may be behind.
+    #[arg(long, global = true)]
+    pub stale: bool,
     /// How long to go on trying while no controller answers [default: 30s for changes, 10s else].
     #[arg(long, global = true, value_name = "DURATION")]
     pub retry_for: Option<Millis>,
@@ -127,6 +130,9 @@ pub enum Noun {
     /// The log as a file, and the changes that were refused.
     #[command(subcommand)]
     Journal(journal::Verb),
+    /// Settings of the controller, while it runs.
+    #[command(subcommand)]
+    Config(config::Verb),
     /// Check the invariants of the ledger; prints what breaks, and then exits with 1.
     Audit,
     /// Print changes as they are committed.

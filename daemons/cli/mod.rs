@@ -19,6 +19,7 @@ mod wait;
 
 mod actors;
 mod cluster;
+mod config;
 mod endpoints;
 mod events;
 mod history;
@@ -115,6 +116,7 @@ async fn dispatch(noun: Noun, global: &Global, connection: &mut Connection) -> R
         Noun::Sessions(verb) => sessions::run(verb, global, connection).await,
         Noun::Cluster(verb) => cluster::run(verb, global, connection).await,
         Noun::Journal(verb) => journal::run(verb, global, connection).await,
+        Noun::Config(verb) => config::run(verb, global, connection).await,
         Noun::Profiles(verb) => policies::run(PolicyKind::Profile, verb, global, connection).await,
         Noun::Projects(verb) => policies::run(PolicyKind::Project, verb, global, connection).await,
         Noun::Queues(verb) => policies::run(PolicyKind::Queue, verb, global, connection).await,

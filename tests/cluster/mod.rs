@@ -8,6 +8,7 @@ mod arrays;
 mod batch;
 mod blame;
 mod both;
+mod config;
 mod controllers;
 mod corpus;
 mod disk;

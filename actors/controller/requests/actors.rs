@@ -179,7 +179,7 @@ fn accepted(caller: &Caller<'_>, text: String) -> Reply {
 }
 
 fn kill(caller: &Caller<'_>, key: &str) -> Result<Reply, Refusal> {
-    if !caller.control.settings.chaos {
+    if !caller.control.settings.live.get().chaos {
         return Err(Refusal::new(
             RefusalKind::NotPermitted,
             "chaos_disabled",

@@ -1,5 +1,6 @@
 //! What is wrong with the controllers, in sentences.
 
+use xce_ledger::View;
 use xce_model::WallTime;
 use xce_session::member_wire::MemberView;
 
@@ -33,6 +34,22 @@ pub fn of_controllers(
         members,
     ));
     alarms
+}
+
+/// Hosts that are drained; that no other takes jobs is what an operator may not have meant.
+pub fn of_drains(view: &View) -> Vec<String> {
+    let hosts = || view.hosts().values();
+    let mut drained: Vec<String> = hosts()
+        .filter_map(|host| {
+            let drain = host.drain.as_ref()?;
+            let (name, reason) = (&host.inventory.name, &drain.reason);
+            Some(format!("host {name} is drained: {reason}"))
+        })
+        .collect();
+    if !drained.is_empty() && !hosts().any(|host| host.takes_jobs()) {
+        drained.push("no host takes jobs, since the others are drained".to_owned());
+    }
+    drained
 }
 
 fn silence(member: &MemberView) -> Option<String> {

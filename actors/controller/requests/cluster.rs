@@ -32,6 +32,11 @@ pub async fn answer(caller: &Caller<'_>, ask: AskCluster) -> Result<Reply, Refus
             let refusals = caller.control.refusals.last(last).await?;
             Ok(Reply::Refusals(refusals))
         }
+        AskCluster::ReloadConfig => {
+            let seen = caller.control.settings.reload.run()?;
+            let text = serde_json::to_string(&seen).unwrap_or_default();
+            Ok(Reply::Json(text))
+        }
         AskCluster::Watch(_) => Err(Refusal::new(
             RefusalKind::Usage,
             "malformed_request",
@@ -90,6 +95,7 @@ fn status(caller: &Caller<'_>) -> ClusterView {
                 format!("host {} is closed: {reason}", host.inventory.name)
             }),
     );
+    alarms.extend(super::alarms::of_drains(&view));
     alarms.extend(losing::alarm(control, &view));
     alarms.extend(losing::missing(&view));
     let controllers = members::views(control);

@@ -98,6 +98,8 @@ pub(super) fn samples() -> Vec<GroupEvent> {
         HostCommand::Reopen,
         HostCommand::Remove,
         HostCommand::ConfirmDead,
+        HostCommand::Drain(Some(Millis(7)), "a new disk".into()),
+        HostCommand::Undrain,
     ];
     events.extend(of_hosts.into_iter().map(of_host));
     events
