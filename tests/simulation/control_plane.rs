@@ -8,15 +8,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use xce_host::rules::Patience;
 use xce_model::{MilliCpu, Millis};
 use xce_replica::wire::RunId;
-use xce_service::rules::{Command, Which};
+use xce_service::rules::Command;
 
 use crate::behaviour::Behaviour;
-use crate::clients::{Client, Op};
+use crate::clients::{Client, KEYS, OTHERS, Op, TEMPLATES};
 use crate::controller::ActorKey;
 use crate::dice::Dice;
-use crate::histories::{check_replay, number, random_behaviour, random_template};
+use crate::histories::{check_replay, number, random_behaviour};
 use crate::seats::{End, Planted, Seats, Weather};
-use crate::users::{scale, spec_of, update};
 use crate::world::{Settings, Tells, World};
 
 /// Steps of one history.
@@ -24,13 +23,9 @@ const STEPS: u32 = 26;
 /// Time within which somebody leads again and answers when faults are over.
 /// Source: design section 10, far above what an election takes.
 const LEADS_MS: u64 = 8_000;
-/// Services whose counts clients set and read, and whose answers are searched for an order.
-const KEYS: [&str; 2] = ["k1", "k2"];
-/// Services that are changed in every way.
-const OTHERS: [&str; 2] = ["w1", "w2"];
-/// Other commands of services.
-const TEMPLATES: u64 = 4;
-
+/// Most that clients ask in one history while faults go on.
+/// Source: derived, some ten a step, so that something is asked whatever happens.
+const ASKED_MAX: u32 = 220;
 /// How large a world is.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
@@ -67,8 +62,8 @@ fn weather(dice: &mut Dice) -> Weather {
         delay_ms: dice.pick(&[0, 1, 3, 20]),
         lost_permille: dice.pick(&[0, 0, 10, 80]),
         doubled_permille: dice.pick(&[0, 0, 20]),
-        snapshot_every: dice.pick(&[20, 60, 200]),
-        depose_ms: dice.pick(&[0, 3, 40, 2_000]),
+        snapshot_every: dice.pick(&[40, 100, 300]),
+        depose_ms: dice.pick(&[0, 3, 40, 2_000, 10_000]),
     }
 }
 
@@ -120,6 +115,10 @@ impl History {
             history.world.start_daemon(place);
         }
         history.world.run_for(500);
+        history.world.clients.lively = ASKED_MAX;
+        for client in 0..size.clients {
+            history.world.ask_later(client);
+        }
         history
     }
 
@@ -131,60 +130,6 @@ impl History {
             }
             self.world.run_for(100);
         }
-    }
-
-    fn ask(&mut self) {
-        for client in 0..self.size.clients {
-            if self.world.is_free(client) && self.dice.chance(70) {
-                let op = self.op();
-                self.world.begin(client, op);
-            }
-        }
-    }
-
-    fn op(&mut self) -> Op {
-        let key = self.dice.pick(&KEYS).to_owned();
-        match self.dice.below(16) {
-            0 => Op::Create(key, self.dice.number(4)),
-            1..=4 => Op::Change(key, scale(self.dice.number(5))),
-            5..=9 => Op::Read(key),
-            10 => Op::Stale(key),
-            11 => Op::Submit,
-            12 => Op::Create(self.dice.pick(&OTHERS).to_owned(), self.dice.number(4)),
-            _ => self.change_of_other(),
-        }
-    }
-
-    fn change_of_other(&mut self) -> Op {
-        let name = self.dice.pick(&OTHERS).to_owned();
-        self.world.see_all();
-        let view = self.world.view();
-        let Some(record) = view.service_named("default", &name).cloned() else {
-            return Op::Create(name, 1 + self.dice.number(4));
-        };
-        let command = match self.dice.below(12) {
-            0..=1 => scale(self.dice.number(6)),
-            2..=6 => {
-                let mut spec = spec_of(&record);
-                let text = format!("t{}", self.dice.below(TEMPLATES));
-                spec.template = random_template(&mut self.dice, spec.template.clone(), &text);
-                spec.template.resources.cpus = MilliCpu(100);
-                spec.settings.rollout.progress_deadline = Millis::seconds(20);
-                update(spec)
-            }
-            7 => Command::Pause,
-            8 => Command::Resume,
-            9 => Command::Rollback { to: None },
-            10 => Command::Restart,
-            _ => match view.live_replicas(record.id).next() {
-                Some(job) => Command::Kill {
-                    which: Which::Job(job.id),
-                    cause: xce_model::Cause::TermOwner,
-                },
-                None => Command::Restart,
-            },
-        };
-        Op::Change(name, command)
     }
 
     fn seat(&mut self) -> usize {
@@ -233,8 +178,40 @@ impl History {
                 self.world.seat_at(seat).clock.set_wall(offset);
                 self.world.meet("a wall clock that jumped");
             }
-            _ => self.world.transfer_to(seat),
+            12 => self.world.transfer_to(seat),
+            _ => self.harm_in_the_act(seat),
         }
+    }
+
+    /// Two faults that matter only when they come together.
+    fn harm_in_the_act(&mut self, seat: usize) {
+        let count = self.size.controllers;
+        let Some(primary) = self.world.primary() else {
+            return;
+        };
+        let time = self.dice.below(6);
+        if self.dice.chance(50) {
+            // The leadership is handed over, and who hands it over hears nothing more.
+            self.world.transfer_to(seat);
+            self.world.run_for(time);
+            let wires = &mut self.world.house_mut().wires;
+            for other in (0..count).filter(|other| *other != primary) {
+                wires.cut_both(End::Seat(primary), End::Seat(other));
+            }
+            self.world.meet("a primary cut off in a transfer");
+        } else {
+            // Who has just answered the primary starts anew, while another wants to lead.
+            let other = (primary + 1) % count;
+            let between = (primary + 2) % count;
+            let wires = &mut self.world.house_mut().wires;
+            wires.cut_both(End::Seat(primary), End::Seat(other));
+            self.world.run_for(500 + 50 * time);
+            let wires = &mut self.world.house_mut().wires;
+            wires.cut_both(End::Seat(primary), End::Seat(between));
+            self.world.end_process(between, false, Some(5));
+            self.world.meet("a voter that started anew at once");
+        }
+        self.world.run_for(400);
     }
 
     fn harm_network(&mut self) {
@@ -353,11 +330,8 @@ impl History {
     }
 
     fn step(&mut self) {
-        for _ in 0..1 + self.dice.below(3) {
-            self.ask();
-            let time = self.dice.pick(&[1, 8, 50, 200]);
-            self.world.run_for(time);
-        }
+        let time = self.dice.pick(&[1, 8, 50, 200]);
+        self.world.run_for(time);
         self.world.put_off_rest(5_000);
         match self.dice.below(16) {
             0..=2 => self.harm_controller(),
@@ -382,6 +356,7 @@ impl History {
     /// Faults are over.
     fn heal(&mut self) {
         let world = &mut self.world;
+        world.clients.lively = 0;
         world.tell(|| "faults are over".to_owned());
         let seats = world.house_mut();
         seats.wires.heal();
@@ -597,7 +572,7 @@ fn a_thousand_histories_of_several_controllers_come_true() {
     let tells = number("XCE_SEED").or_else(|| number("XCE_TELL")).is_some();
     if tells && range.end - range.start == 1 {
         let world = run(range.start, Tells::Aloud, Planted::Nothing);
-        return println!("{:#?}\ntrace {:#010x}", world.met, world.house().trace);
+        return println!("{:#?}\ntrace {:#018x}", world.met, world.house().trace);
     }
     let report = seeds(&range, Planted::Nothing, usize::MAX);
     println!("seeds {range:?}: {} histories", report.histories);
@@ -654,7 +629,10 @@ fn planted_faults_are_found() {
     for fault in faults {
         let report = seeds(&PLANTED_SEEDS, fault, 1);
         match report.failing.first_key_value() {
-            Some((seed, why)) => println!("{fault:?}: {} histories, seed {seed}: {why}", report.histories),
+            Some((seed, why)) => println!(
+                "{fault:?}: {} histories, seed {seed}: {why}",
+                report.histories
+            ),
             None => unfound.push(fault),
         }
     }

@@ -78,10 +78,13 @@ impl World {
     pub fn check_decision(&mut self, view: &View, id: ServiceId, group: &Group, command: bool) {
         let now = self.times().0.0;
         let Some(after) = view.with_group(group) else {
-            let outcome = view.clone().imagine(group);
-            self.fail(&format!(
-                "a decision is refused by the very state that it was made from: {outcome:?} {group:?}"
-            ));
+            return match view.clone().imagine(group) {
+                // Cluster time went on by more than operations are remembered for.
+                Outcome::Expired => self.meet("an operation that is too old"),
+                outcome => self.fail(&format!(
+                    "a decision is refused by the very state that it was made from: {outcome:?}"
+                )),
+            };
         };
         let Some(record) = after.service(id) else {
             return;

@@ -340,8 +340,8 @@ impl World {
             }
             self.now = time;
             if let Some(seats) = &mut self.seats {
-                seats.note(&time.to_le_bytes());
-                seats.note(&sequence.to_le_bytes());
+                seats.note(time);
+                seats.note(sequence);
             }
             let (seat, event) = self
                 .events

@@ -1,6 +1,7 @@
 //! Clients of several controllers: they ask one thing at a time, turn to another controller when they
 //! are not answered, and ask again under the same operation until they know.
 
+mod asking;
 mod door;
 mod history;
 mod linear;
@@ -16,6 +17,7 @@ use xce_service::rules::Command;
 use crate::seats::End;
 use crate::world::{Event, World};
 
+pub use asking::{KEYS, OTHERS, TEMPLATES};
 pub use history::{Answered, Asking, State};
 pub use watch::{Part, Watch};
 
@@ -61,6 +63,8 @@ pub enum ClientEvent {
     Hears { attempt: u64, answer: Box<Answer> },
     /// It has waited long enough.
     Late { attempt: u64 },
+    /// It asks the next thing.
+    Asks,
     /// It tries once more.
     Turns { attempt: u64 },
     /// It opens its watch at a controller.
@@ -94,6 +98,8 @@ pub struct Client {
 pub struct Clients {
     pub all: Vec<Client>,
     operations: u64,
+    /// How much is still asked without being told to.
+    pub lively: u32,
     /// Who waits at the door of which controller: client, attempt, seat.
     waiting: BTreeMap<u64, (usize, u64, usize)>,
     tickets: u64,
@@ -111,6 +117,7 @@ impl Clients {
             ClientEvent::Arrives { seat, .. } | ClientEvent::Opens { seat, .. } => Some(*seat),
             ClientEvent::Hears { .. }
             | ClientEvent::Late { .. }
+            | ClientEvent::Asks
             | ClientEvent::Turns { .. }
             | ClientEvent::Sees { .. }
             | ClientEvent::Blind { .. } => None,
@@ -190,6 +197,7 @@ impl World {
                 }
             }
             ClientEvent::Hears { .. } | ClientEvent::Late { .. } | ClientEvent::Turns { .. } => {}
+            ClientEvent::Asks => self.asks(client),
             ClientEvent::Opens { seat, number } => self.watch_opens(client, (seat, number)),
             ClientEvent::Sees { number, part } => self.watch_sees(client, number, *part),
             ClientEvent::Blind { number } => self.watch_is_blind(client, number),
@@ -223,5 +231,6 @@ impl World {
         self.client(client).doing = None;
         let now = self.now;
         self.clients.asked[doing.record].answered = Some(Answered { at: now, answer });
+        self.ask_later(client);
     }
 }

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use xce_controller::{orders, reports};
 use xce_deciding::host as deciding;
 use xce_deciding::reading::jobs_on;
-use xce_host::{HostFact, HostLife};
 use xce_host::rules::{Command, MASS_LOSS_PERCENT, Verdict, next_judgement};
 use xce_host::wire::{Beat, BeatAck};
+use xce_host::{HostFact, HostLife};
 use xce_ledger::{Fact, Group, GroupEvent, Joining, Outcome, View};
 use xce_model::{JobId, Millis};
 use xce_replica::wire::{Order, Orders, Reports, ReportsCommitted};
@@ -288,6 +288,9 @@ impl World {
         let view = self.view();
         let host = self.host_name(place);
         let (now, patience) = (self.mono(), self.settings.patience);
+        if !self.holds_lease() {
+            return self.arm(&ActorKey::Host(place), Some(now + patience.beat.0));
+        }
         let Some(actor) = self.host_actor(place) else {
             return;
         };

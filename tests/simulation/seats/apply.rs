@@ -81,7 +81,6 @@ impl World {
         if let Payload::Groups(groups) = &entry.payload {
             for (sub, group) in (0..).zip(groups.iter()) {
                 let before = self.log.applied().clone();
-                self.house_mut().note(&group.encode());
                 let outcome = self.log.apply(sub, group.clone());
                 self.tell_entry(&outcome);
                 self.check_group(&before, &outcome);

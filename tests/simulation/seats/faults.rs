@@ -147,7 +147,8 @@ impl World {
             let Some(node) = self.node_mut(primary).filter(|_| aside) else {
                 continue;
             };
-            let members = node.members();
+            // What is not yet committed may still come to nothing.
+            let members = node.members_at(node.commit);
             let known = former
                 .into_iter()
                 .find(|id| members.all().any(|member| member == *id));

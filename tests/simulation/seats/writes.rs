@@ -87,13 +87,16 @@ impl World {
         let count = 1 + self.dice.place(self.log.queue.len());
         let mut groups = Vec::with_capacity(count);
         let mut from = Vec::with_capacity(count);
+        let mut sum = 0;
         for proposal in self.log.queue.drain(..count) {
             let bytes = proposal.group.encode();
+            sum = crc32c::crc32c_append(sum, &bytes);
             let read = Group::decode(&bytes).expect("a group can be read");
             assert_eq!(read, proposal.group, "a group is read as it was written");
             groups.push(read);
             from.push(proposal.from);
         }
+        self.house_mut().note(u64::from(sum));
         let payload = Payload::Groups(Arc::new(groups));
         let Some(node) = self.node_mut(seat) else {
             return;
