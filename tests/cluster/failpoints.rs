@@ -84,7 +84,6 @@ const ON_CONTROLLER: &[Step] = &[
     ("controller.reports.committed", 2, First::Nothing),
     ("controller.reports.marked", 1, First::Nothing),
     ("controller.orders.before", 1, First::Nothing),
-    ("controller.orders.before", 2, First::Nothing),
     ("wal.append.before", 1, First::Nothing),
     ("wal.append.before", 4, First::Nothing),
     ("wal.append.written", 6, First::Nothing),
@@ -145,13 +144,14 @@ impl Walk {
         }
     }
 
-    /// A job that notes its start, waits for a file where one is given, and ends with this code.
+    /// A job that notes its start, leaves a process behind, waits for a file where one is given, and
+    /// ends with this code.
     fn submit(&self, gate: Option<&Path>, code: i64) -> Expected {
         let wait = gate.map_or_else(String::new, |gate| {
             format!("while [ ! -e {} ]; do sleep 0.02; done;", gate.display())
         });
         let script = format!(
-            "echo $XCE_JOB $XCE_RUN >> {}; {wait} exit {code}",
+            "echo $XCE_JOB $XCE_RUN >> {}; sleep 100000 & {wait} exit {code}",
             self.starts.display()
         );
         let id = self
@@ -255,7 +255,7 @@ fn a_host_loses_and_doubles_nothing_wherever_it_dies() {
 
 #[test]
 fn a_controller_loses_and_doubles_no_report_wherever_it_dies() {
-    let mut walk = Walk::begin("walk-controller", &["snapshot.every_entries=1000"]);
+    let mut walk = Walk::begin("walk-controller", &["snapshot.every_entries=100"]);
     for step in steps(ON_CONTROLLER, ALWAYS_ON_CONTROLLER) {
         walk.step("c1", *step);
     }
