@@ -1,4 +1,5 @@
 //! All integration tests.
 
 mod cluster;
+mod compat;
 mod tidy;

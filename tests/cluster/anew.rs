@@ -44,7 +44,7 @@ fn after_a_restore_runs_of_the_lost_time_are_left_alone_and_shown() {
         .good(&["services", "create", word(&file), "--wait"]);
     let known = three
         .cli()
-        .submit(&["-m", "16MiB", "--", "sleep", "100000"]);
+        .submit(&["-c", "0.1", "-m", "16MiB", "--", "sleep", "100000"]);
     let known_pid = running(&three, &known);
     let before = identities(&three.steady("web", 2));
     let backup = three.folder().join("backup");
@@ -63,7 +63,7 @@ fn after_a_restore_runs_of_the_lost_time_are_left_alone_and_shown() {
         .cli()
         .submit(&["-c", "0.5", "-m", "32MiB", "--", "sleep", "100000"]);
     let lost_pid = running(&three, &lost);
-    let ended = three.cli().submit(&["-m", "16MiB", "--", "true"]);
+    let ended = three.cli().submit(&["-c", "0.01", "-m", "16MiB", "--", "true"]);
     patience::until("a job ended in the lost time", || {
         three.cli().job(&ended)["state"] == "DONE"
     });
@@ -120,7 +120,7 @@ fn after_a_restore_runs_of_the_lost_time_are_left_alone_and_shown() {
             .is_some_and(|text| text.contains("jobs quarantine list"))
     }));
     // No number twice; and the worker's facts go on to be counted.
-    let next = cli.submit(&["-m", "16MiB", "--", "true"]);
+    let next = cli.submit(&["-c", "0.01", "-m", "16MiB", "--", "true"]);
     assert!(
         number(&next) > number(&ended) + 1000,
         "{next} after {ended}"
@@ -224,9 +224,9 @@ fn one_controller_of_three_begins_anew_and_the_others_never_come_back() {
         assert!(log.contains("belongs to the time before epoch 2"), "{log}");
     }
     assert_eq!(three.primary(), survivor);
-    let token = Three::invite(&three, survivor, &["--controller"]);
-    assert!(!token.is_empty());
-    three.cli().submit(&["-m", "16MiB", "--", "true"]);
+    let token = three.cli().good(&["cluster", "add"]);
+    assert!(token.starts_with("xce-join-"), "{token}");
+    three.cli().submit(&["-c", "0.01", "-m", "16MiB", "--", "true"]);
     three.cli().good(&["audit"]);
     assert!(processes::of_folder(three.folder()).len() > 2);
 }

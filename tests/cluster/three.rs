@@ -40,8 +40,11 @@ fn the_leadership_is_handed_over_and_controllers_come_and_go() {
     assert_eq!(three.primary(), next);
     let refused = three.cli().run(&["cluster", "remove", next]).refused(1);
     assert!(refused.contains("is the primary"), "{refused}");
-    let refused = three.cli().run(&["cluster", "remove", "c9"]).refused(1);
-    assert!(refused.contains("there is no controller 9"), "{refused}");
+    let refused = three.cli().run(&["cluster", "remove", "c9"]).refused(3);
+    assert!(
+        refused.contains("there is no controller `c9`; the cluster has"),
+        "{refused}"
+    );
     let gone = ["c1", "c2", "c3"]
         .into_iter()
         .find(|name| *name != next && *name != "c1");
@@ -96,4 +99,55 @@ fn a_rolling_update_goes_on_under_another_primary() {
         "moved or restarted: {service}"
     );
     three.cli().good(&["audit"]);
+}
+
+#[test]
+fn what_is_wrong_with_the_controllers_is_said_and_no_quorum_is_given_away() {
+    let mut three = Three::start("quorum");
+    let status = three.cli().json(&["cluster", "status"]);
+    assert_eq!(status["primary"], three.primary());
+    assert_eq!(
+        (&status["voters_up"], &status["quorum"]),
+        (&3.into(), &2.into())
+    );
+    let primary = three.primary();
+    let others: Vec<&str> = ["c1", "c2", "c3"]
+        .into_iter()
+        .filter(|name| *name != primary)
+        .collect();
+    let (dead, alive) = (others[0], others[1]);
+    three.kill(dead);
+    let mut alarms = String::new();
+    patience::until("the dead controller is missed", || {
+        alarms = three.cli().json(&["cluster", "status"])["alarms"].to_string();
+        alarms.contains(&format!("controller {dead} at"))
+    });
+    assert!(
+        alarms.contains("with one more loss nothing can be changed"),
+        "{alarms}"
+    );
+    let refused = three.cli().run(&["cluster", "remove", alive]).refused(1);
+    assert!(refused.contains("bring one back first"), "{refused}");
+    let refused = three
+        .cli()
+        .run(&["cluster", "transfer-leader", dead])
+        .refused(5);
+    assert!(refused.contains("does not answer now"), "{refused}");
+    three.cli().good(&["cluster", "remove", dead]);
+    let status = three.cli().json(&["cluster", "status"]);
+    assert_eq!(
+        (&status["voters"], &status["voters_up"]),
+        (&2.into(), &2.into())
+    );
+    // One that was taken out is not let in again, and the cluster goes on.
+    three.up(dead);
+    three.cli().submit(&["-m", "16MiB", "--", "true"]);
+    assert_eq!(
+        three
+            .cli()
+            .json(&["cluster", "members"])
+            .as_array()
+            .map(Vec::len),
+        Some(2)
+    );
 }
