@@ -32,6 +32,9 @@ use crate::settings::Settings;
 use crate::start::{StartError, entropy};
 use crate::{janitor, log, publisher, scheduler};
 
+/// Silence of the primary after which a standby no longer leads others to it.
+/// Source: derived; thirty of its beats, and five elections.
+const LEADER_SILENT_MS: u64 = 1_500;
 /// Longest wait for the tree to end. Source: derived; twice the bound of an entity's end.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
@@ -71,7 +74,10 @@ impl House {
 
     /// What whoever needs the primary is told here.
     pub fn not_primary(&self) -> HelloRefusal {
-        let primary = self.primary();
+        let heard = self.wal.status().leader_heard_ms;
+        // The last one that led is known for a while after it is gone.
+        let is_heard = heard.is_some_and(|ms| ms < LEADER_SILENT_MS);
+        let primary = self.primary().filter(|_| is_heard);
         let members = self.wal.members();
         let voters = members.iter().filter(|state| state.voter);
         let names: Vec<String> = voters.map(|state| name_of(state.member.node)).collect();

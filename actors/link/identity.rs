@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::authority::civil;
 use crate::principal::{Fingerprint, Principal, PrincipalError, parse};
 use crate::secret_file::{self, FileFault};
 use crate::tls;
@@ -34,6 +35,7 @@ pub struct Identity {
 struct Inner {
     principal: Principal,
     fingerprint: Fingerprint,
+    begins_unix_s: i64,
     expires_unix_s: i64,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -85,6 +87,7 @@ impl Identity {
         let inner = Inner {
             principal: Principal::of_certificate(&certificates[0])?,
             fingerprint: Fingerprint::of_certificate(&certificates[0])?,
+            begins_unix_s: parse(&certificates[0])?.validity().not_before.timestamp(),
             expires_unix_s: parse(&certificates[0])?.validity().not_after.timestamp(),
             chain: certificates,
             key: private,
@@ -145,6 +148,31 @@ impl Identity {
     /// When the certificate expires, in seconds since 1970.
     pub fn expires_unix_s(&self) -> i64 {
         self.inner.expires_unix_s
+    }
+
+    /// What is wrong with the certificate's time, if anything: it names the certificate and the day.
+    pub fn out_of_time(&self, now_unix_s: i64) -> Option<String> {
+        let Inner {
+            principal,
+            begins_unix_s,
+            expires_unix_s,
+            ..
+        } = &*self.inner;
+        let day = |unix_s: i64| {
+            let (year, month, day) = civil(unix_s.div_euclid(86_400));
+            format!("{year:04}-{month:02}-{day:02}")
+        };
+        if now_unix_s < *begins_unix_s {
+            let (begins, now) = (day(*begins_unix_s), day(now_unix_s));
+            return Some(format!(
+                "the certificate of {principal} is not valid before {begins}, and this machine's clock \
+                 says {now}"
+            ));
+        }
+        (now_unix_s >= *expires_unix_s).then(|| {
+            let ended = day(*expires_unix_s);
+            format!("the certificate of {principal} ended on {ended}; it has to be issued again")
+        })
     }
 
     pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {

@@ -23,6 +23,13 @@ pub fn load(global: &Global) -> Result<(ClientConfig, Identity), Failure> {
         };
         Refusal::new(kind, code, format!("{}{}", chain(&error), hint(&home)))
     })?;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now_s = now.map_or(0, |since| {
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    });
+    if let Some(text) = identity.out_of_time(now_s) {
+        return Err(Refusal::new(RefusalKind::NotPermitted, "certificate_time", text).into());
+    }
     let cluster = identity.principal().cluster;
     let meant = config
         .cluster

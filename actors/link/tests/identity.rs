@@ -219,3 +219,20 @@ fn secret_files_are_bounded_and_never_overwritten_by_create() {
     let error = secret_file::replace(&nowhere, b"x").unwrap_err();
     assert!(error.to_string().contains("missing/secret"));
 }
+
+#[test]
+fn a_certificate_out_of_its_time_is_named_with_the_day() {
+    let cluster = Cluster::new(1);
+    let identity = cluster
+        .authority
+        .issue(Role::Worker, "h1", 1_800_000_000)
+        .unwrap();
+    assert_eq!(identity.out_of_time(1_800_000_000), None);
+    let early = identity.out_of_time(1_700_000_000).unwrap();
+    assert!(early.contains("is not valid before 2027-01-13"), "{early}");
+    let late = identity.out_of_time(identity.expires_unix_s()).unwrap();
+    assert!(
+        late.contains("h1") && late.contains("ended on 2037-01-1"),
+        "{late}"
+    );
+}
