@@ -28,8 +28,10 @@ const BEFORE: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// The disk fails.
-pub fn run() -> Result<(), Fault> {
-    let line = folder("snapshot", |dir| measure(dir).map_err(Into::into))?;
+pub fn run() -> Result<(), Box<dyn std::error::Error>> {
+    let line = folder("snapshot", |dir| {
+        measure(dir).map_err(|fault| fault as Box<dyn std::error::Error>)
+    })?;
     println!("{line}");
     Ok(())
 }
@@ -116,7 +118,7 @@ async fn commits(
     let mut next = 0;
     tokio::pin!(until);
     loop {
-        let changed = (0..CHANGES).map(|step| first + (next + step * 7_919) % JOBS);
+        let changed = (0..CHANGES).map(move |step| first + (next + step * 7_919) % JOBS);
         next += 1;
         let facts: Vec<Fact> = changed.map(|number| ready(number).into()).collect();
         let bytes = group(ClusterTime(0), facts).encode();
