@@ -63,7 +63,9 @@ fn after_a_restore_runs_of_the_lost_time_are_left_alone_and_shown() {
         .cli()
         .submit(&["-c", "0.5", "-m", "32MiB", "--", "sleep", "100000"]);
     let lost_pid = running(&three, &lost);
-    let ended = three.cli().submit(&["-c", "0.01", "-m", "16MiB", "--", "true"]);
+    let ended = three
+        .cli()
+        .submit(&["-c", "0.01", "-m", "16MiB", "--", "true"]);
     patience::until("a job ended in the lost time", || {
         three.cli().job(&ended)["state"] == "DONE"
     });
@@ -86,7 +88,19 @@ fn after_a_restore_runs_of_the_lost_time_are_left_alone_and_shown() {
     // It would notice by itself, some seconds later.
     three.kill("h1");
     three.up("h1");
+    is_shown(&three, &lost);
     // What was known is judged as ever, and what was not is left alone.
+    assert!(is_alive(lost_pid) && is_alive(known_pid));
+    assert_eq!(running(&three, &known), known_pid);
+    assert_eq!(identities(&three.steady("web", 2)), before);
+    assert_eq!(three.cli().run(&["jobs", "show", &lost]).code, 3);
+    goes_on(&three, &ended, &known);
+    is_stopped_by_command(&mut three, &lost, lost_pid);
+    three.cli().good(&["audit"]);
+}
+
+/// The run is listed, counts as used, and is an alarm.
+fn is_shown(three: &Three, lost: &str) {
     let cli = three.cli();
     let mut listed = Value::Null;
     patience::until("the run of the lost time is shown", || {
@@ -94,59 +108,53 @@ fn after_a_restore_runs_of_the_lost_time_are_left_alone_and_shown() {
         listed.as_array().is_some_and(|rows| rows.len() == 1)
     });
     let stranger = &listed[0];
-    assert_eq!(
-        (stranger["job"].as_str(), stranger["host"].as_str()),
-        (Some(lost.as_str()), Some("h1"))
-    );
+    let place = (stranger["job"].as_str(), stranger["host"].as_str());
+    assert_eq!(place, (Some(lost), Some("h1")));
     assert_eq!(stranger["name"], "sleep", "{stranger}");
-    assert!(is_alive(lost_pid) && is_alive(known_pid));
-    assert_eq!(running(&three, &known), known_pid);
-    assert_eq!(identities(&three.steady("web", 2)), before);
-    assert_eq!(cli.run(&["jobs", "show", &lost]).code, 3);
     let host = cli.json(&["hosts", "show", "h1"]);
-    assert_eq!(
-        host["cpus_used"], "1.52",
-        "1 and two of 0.01 and 0.5: {host}"
-    );
+    assert_eq!(host["cpus_used"], "0.62", "0.1, 2 of 0.01, and 0.5: {host}");
     let status = cli.json(&["cluster", "status"]);
-    assert_eq!(
-        (&status["epoch"], &status["primary"]),
-        (&2.into(), &"c201".into())
-    );
+    let epoch = (&status["epoch"], &status["primary"]);
+    assert_eq!(epoch, (&2.into(), &"c201".into()));
     assert_eq!(status["quarantined"], 1);
-    assert!(rows(&status, "alarms").iter().any(|alarm| {
-        alarm
-            .as_str()
-            .is_some_and(|text| text.contains("jobs quarantine list"))
-    }));
-    // No number twice; and the worker's facts go on to be counted.
+    let told = |alarm: &Value| {
+        let text = alarm.as_str();
+        text.is_some_and(|text| text.contains("jobs quarantine list"))
+    };
+    assert!(rows(&status, "alarms").iter().any(told));
+}
+
+/// No number is given twice, and what the worker says goes on to count.
+fn goes_on(three: &Three, ended: &str, known: &str) {
+    let cli = three.cli();
     let next = cli.submit(&["-c", "0.01", "-m", "16MiB", "--", "true"]);
-    assert!(
-        number(&next) > number(&ended) + 1000,
-        "{next} after {ended}"
-    );
+    assert!(number(&next) > number(ended) + 1000, "{next} after {ended}");
     patience::until("a job ends after the restore", || {
         cli.job(&next)["state"] == "DONE"
     });
-    cli.good(&["jobs", "kill", &known]);
-    patience::until("a known job ends", || cli.job(&known)["state"] == "EXIT");
-    // It survives another start of the controller, and its worker.
-    three.kill("h1");
-    three.kill("c1");
-    three.up("c1");
-    three.up("h1");
+    cli.good(&["jobs", "kill", known]);
+    patience::until("a known job ends", || cli.job(known)["state"] == "EXIT");
+}
+
+/// It outlives other starts of the controller and its worker, and ends when it is told to.
+fn is_stopped_by_command(three: &mut Three, lost: &str, pid: u64) {
+    for name in ["h1", "c1"] {
+        three.kill(name);
+    }
+    for name in ["c1", "h1"] {
+        three.up(name);
+    }
     three.wait_for_host("h1");
     let listed = three.cli().json(&["jobs", "quarantine", "list"]);
     assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
-    assert!(is_alive(lost_pid));
-    three.cli().good(&["jobs", "quarantine", "stop", &lost]);
+    assert!(is_alive(pid));
+    three.cli().good(&["jobs", "quarantine", "stop", lost]);
     patience::until("the run of the lost time is gone", || {
         let listed = three.cli().json(&["jobs", "quarantine", "list"]);
-        listed == Value::Array(Vec::new()) && !is_alive(lost_pid)
+        listed == Value::Array(Vec::new()) && !is_alive(pid)
     });
-    let gone = three.cli().run(&["jobs", "quarantine", "stop", &lost]);
+    let gone = three.cli().run(&["jobs", "quarantine", "stop", lost]);
     assert_eq!(gone.code, 3, "{gone:?}");
-    three.cli().good(&["audit"]);
 }
 
 /// A backup that is damaged, and a directory that holds something.
@@ -226,7 +234,9 @@ fn one_controller_of_three_begins_anew_and_the_others_never_come_back() {
     assert_eq!(three.primary(), survivor);
     let token = three.cli().good(&["cluster", "add"]);
     assert!(token.starts_with("xce-join-"), "{token}");
-    three.cli().submit(&["-c", "0.01", "-m", "16MiB", "--", "true"]);
+    three
+        .cli()
+        .submit(&["-c", "0.01", "-m", "16MiB", "--", "true"]);
     three.cli().good(&["audit"]);
     assert!(processes::of_folder(three.folder()).len() > 2);
 }
