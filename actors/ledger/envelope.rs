@@ -225,10 +225,7 @@ impl Raw<'_> {
         T::Archived: for<'a> CheckBytes<HighValidator<'a, ArchiveError>>
             + Deserialize<T, HighDeserializer<ArchiveError>>,
     {
-        match past
-            .iter()
-            .find(|past| past.shape.version == self.version)
-        {
+        match past.iter().find(|past| past.shape.version == self.version) {
             Some(past) => (past.read)(self, &past.shape),
             None => self.read(now),
         }
