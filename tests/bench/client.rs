@@ -241,7 +241,7 @@ fn template(command: &[&str], cpus: u64) -> Template {
         user: User { name, uid, gid },
         resources: Resources {
             cpus: MilliCpu(cpus),
-            memory: Bytes(1 << 20),
+            memory: Bytes(2 << 20),
         },
         ports: Vec::new(),
         probes: Probes::default(),
