@@ -4,6 +4,7 @@
 
 mod lost;
 
+use lost::host_ended_it;
 pub use lost::{decide_confirmed_dead, decide_host_lost, decide_without_worker};
 
 use xce_model::{Cause, ClusterTime, Exit, JobState, Millis, Refusal, WallTime};
@@ -423,32 +424,6 @@ pub const SHIMS_LOST_MAX: u32 = 3;
 /// Whether a job ends the shims that carry it, again and again.
 const fn ends_its_shims(job: &JobRecord, cause: Cause) -> bool {
     matches!(cause, Cause::ShimLost) && job.shims_lost + 1 >= SHIMS_LOST_MAX
-}
-
-/// Ends that are no doing of the job: one that may run again does.
-fn host_ended_it(cause: Cause) -> bool {
-    match cause {
-        Cause::HostLost
-        | Cause::HostRebooted
-        | Cause::ShimLost
-        | Cause::RunLost
-        | Cause::TermDrain
-        | Cause::TermShutdown => true,
-        Cause::Exited
-        | Cause::TermRunlimit
-        | Cause::TermMemlimit
-        | Cause::TermOwner
-        | Cause::TermAdmin
-        | Cause::TermRequeue
-        | Cause::TermScaleDown
-        | Cause::TermUpdate
-        | Cause::TermServiceDeleted
-        | Cause::TermLiveness
-        | Cause::TermStale
-        | Cause::LaunchFailed
-        | Cause::HostLaunchFailed
-        | Cause::GaveUp => false,
-    }
 }
 
 /// A launch that fails by the host's fault is never the job's: it goes back and avoids the host.

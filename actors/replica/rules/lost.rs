@@ -73,3 +73,29 @@ pub fn decide_confirmed_dead(
     let why = "an operator knows that it is dead";
     Ok(vec![decide_host_lost(job, why, now, wall)])
 }
+
+/// Ends that are no doing of the job: one that may run again does.
+pub(super) fn host_ended_it(cause: Cause) -> bool {
+    match cause {
+        Cause::HostLost
+        | Cause::HostRebooted
+        | Cause::ShimLost
+        | Cause::RunLost
+        | Cause::TermDrain
+        | Cause::TermShutdown => true,
+        Cause::Exited
+        | Cause::TermRunlimit
+        | Cause::TermMemlimit
+        | Cause::TermOwner
+        | Cause::TermAdmin
+        | Cause::TermRequeue
+        | Cause::TermScaleDown
+        | Cause::TermUpdate
+        | Cause::TermServiceDeleted
+        | Cause::TermLiveness
+        | Cause::TermStale
+        | Cause::LaunchFailed
+        | Cause::HostLaunchFailed
+        | Cause::GaveUp => false,
+    }
+}
