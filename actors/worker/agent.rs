@@ -294,6 +294,17 @@ impl HostAgent {
         }
     }
 
+    fn joined(&self, state: &mut AgentState, connection: (u64, Peer)) {
+        tracing::info!("joined the cluster");
+        state.joined = Some(connection);
+        (state.beats, state.answered) = (0, 0);
+        state.sent.forget();
+        // What is wanted is told anew.
+        self.station.leases.take_waiting();
+        self.beat(state);
+        self.arm(state);
+    }
+
     /// Strict single copies may live on, and those that waited for it start.
     fn renew(&self, state: &mut AgentState, ack: &BeatAck) {
         let until_ms = state.sent.acknowledged(ack.number, ack.lease);
@@ -335,7 +346,8 @@ pub(crate) fn enlist(station: &Arc<Station>, runs: &Shards, run: RunId, actor: R
     let parent = Some(Key::single(HostAgent::KIND));
     if let Err(refusal) = station
         .roster
-        .enter(run, actor.holds(), || runs.spawn(key, parent, actor)) {
+        .enter(run, actor.holds(), || runs.spawn(key, parent, actor))
+    {
         // The order comes again.
         tracing::warn!(run = ?run, error = %refusal, "a run has no actor");
     }
@@ -384,16 +396,7 @@ impl Entity for HostAgent {
             state.heard_ms = self.station.clock.monotonic_ms();
         }
         match message {
-            AgentMessage::Joined { number, peer } => {
-                tracing::info!("joined the cluster");
-                state.joined = Some((number, peer));
-                (state.beats, state.answered) = (0, 0);
-                state.sent.forget();
-                // What is wanted is told anew.
-                self.station.leases.take_waiting();
-                self.beat(state);
-                self.arm(state);
-            }
+            AgentMessage::Joined { number, peer } => self.joined(state, (number, peer)),
             AgentMessage::Disconnected { number, text } => {
                 if current == Some(number) {
                     state.joined = None;
