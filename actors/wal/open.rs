@@ -207,7 +207,8 @@ async fn greet<M: Machine>(node: RaftNode<M>, root: PathBuf, fatal: OnFatal) {
         return;
     }
     match node.greet().await {
-        None => {}
+        // A busy machine may have answered too late.
+        None => fatal(node.runs_twice().await),
         Some(Unfit::Running(text)) => fatal(text),
         Some(Unfit::Shorter(text)) => {
             if let Err(error) = rejoining::mark(&root, &text) {

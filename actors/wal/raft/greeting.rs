@@ -107,6 +107,26 @@ impl<M: Machine> RaftNode<M> {
         }
     }
 
+    /// Ends when another process answers where the others know this controller.
+    pub(crate) async fn runs_twice(&self) -> String {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let members = self.members().into_iter();
+            let own = members
+                .map(|state| state.member)
+                .find(|member| member.node == self.node_id && !member.address.is_empty());
+            let Some(own) = own else { continue };
+            let who = PeerRequest::Who.encode();
+            let called = self.peers.call(own.clone(), Lane::Control, who, LOOK_EVERY);
+            let answer = called.await.map(|bytes| PeerAnswer::decode(&bytes));
+            if let Ok(Ok(answer)) = answer
+                && let Some(Unfit::Running(text)) = self.judge(&own, answer)
+            {
+                return text;
+            }
+        }
+    }
+
     fn greeting(&self) -> Greeting {
         let metrics = self.raft.metrics();
         let now = metrics.borrow_watched();
@@ -267,6 +287,8 @@ impl<M: Machine> RaftNode<M> {
     }
 }
 
+/// Pause between two looks at the own address. Source: chosen; one small question.
+const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// Pause between two notes. Source: chosen; a file of some hundred bytes, without a sync.
 const NOTES_EVERY: Duration = Duration::from_secs(1);
 
