@@ -46,18 +46,6 @@ pub fn summary(view: &View) -> Value {
             "versions": versions.collect::<Vec<_>>(),
         })
     });
-    let hosts = view.hosts().values().map(|host| {
-        json!({
-            "name": host.inventory.name,
-            "life": host.life.word(),
-            "closed": host.closed.as_ref().map(|closed| &closed.reason),
-            "incarnation": host.inventory.incarnation.to_string(),
-            "mark": (host.epoch, host.sequence),
-        })
-    });
-    let policies = view.policies().values().map(|policy| {
-        json!({ "kind": format!("{:?}", policy.kind), "name": policy.name, "generation": policy.generation })
-    });
     let numbers = view.last_numbers();
     json!({
         "lsn": view.lsn(),
@@ -71,7 +59,27 @@ pub fn summary(view: &View) -> Value {
         "jobs": jobs.collect::<Vec<_>>(),
         "arrays": arrays.collect::<Vec<_>>(),
         "services": services.collect::<Vec<_>>(),
-        "hosts": hosts.collect::<Vec<_>>(),
-        "policies": policies.collect::<Vec<_>>(),
+        "hosts": hosts(view),
+        "policies": policies(view),
     })
+}
+
+fn hosts(view: &View) -> Vec<Value> {
+    let hosts = view.hosts().values().map(|host| {
+        json!({
+            "name": host.inventory.name,
+            "life": host.life.word(),
+            "closed": host.closed.as_ref().map(|closed| &closed.reason),
+            "incarnation": host.inventory.incarnation.to_string(),
+            "mark": (host.epoch, host.sequence),
+        })
+    });
+    hosts.collect()
+}
+
+fn policies(view: &View) -> Vec<Value> {
+    let policies = view.policies().values().map(|policy| {
+        json!({ "kind": format!("{:?}", policy.kind), "name": policy.name, "generation": policy.generation })
+    });
+    policies.collect()
 }

@@ -51,6 +51,7 @@ fn sample<T: Message + Debug>(name: &'static str, value: &T) -> Sample {
 fn samples() -> Vec<Sample> {
     let mut all = greetings();
     all.extend(of_workers());
+    all.extend(to_workers());
     all.extend(of_clients());
     all.extend(of_controllers());
     all
@@ -127,6 +128,18 @@ fn of_workers() -> Vec<Sample> {
         after: 2,
         reports: vec![report(3, Happened::Started { pid: 42 }), report(4, ended)],
     };
+    let beat = Beat {
+        number: 9,
+        disk_full: true,
+    };
+    vec![
+        sample("join", &FromWorker::Join(Box::new(join))),
+        sample("beat", &FromWorker::Beat(beat)),
+        sample("reports", &FromWorker::Reports(reports)),
+    ]
+}
+
+fn to_workers() -> Vec<Sample> {
     let order = |want| Order { run: run(), want };
     let stop = Want::Stop {
         cause: Cause::TermOwner,
@@ -154,14 +167,7 @@ fn of_workers() -> Vec<Sample> {
         complete: true,
         problem: "none".into(),
     };
-    let beat = Beat {
-        number: 9,
-        disk_full: true,
-    };
     vec![
-        sample("join", &FromWorker::Join(Box::new(join))),
-        sample("beat", &FromWorker::Beat(beat)),
-        sample("reports", &FromWorker::Reports(reports)),
         sample("output", &FromWorker::Output(output)),
         sample("joined", &ToWorker::Joined(mark.clone())),
         sample("orders", &ToWorker::Orders(orders)),
