@@ -71,6 +71,7 @@ fn set(all: &mut Value, key: &str, to: Value) {
 fn shown(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => "unset".to_owned(),
+        Some(Value::String(text)) if text.is_empty() => "empty".to_owned(),
         Some(Value::String(text)) => text.clone(),
         Some(other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_))) => {
             other.to_string()

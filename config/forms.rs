@@ -77,10 +77,10 @@ pub fn upgrade<S: Settings + PartialEq>(
         return Ok(Upgrade::Newest);
     }
     let (new, renamed) = rewritten::<S>(text, version);
-    let after: S = load_text(home, &sources, name, &new)?;
-    if after != before {
-        let text = "its meaning would not stay the same; this is a fault of this program, and the \
-                    file is left as it is";
+    let after: Option<S> = load_text(home, &sources, name, &new).ok();
+    if after != Some(before) {
+        let text = "it is written in a way that cannot be brought up to the newest form by itself, \
+                    such as tables in one line; it is left as it is";
         return Err(Faults {
             file: name.to_owned(),
             list: vec![Fault::placeless(text)],
@@ -124,10 +124,10 @@ fn rewritten<S: Settings>(
         };
         let (table, name) = one.new.split_once('.').unwrap_or(("", one.new));
         renamed.push((one.old, one.new));
-        if table.is_empty() {
+        if table.is_empty() || is_dotted(text, root, table) {
             edits.push(Edit {
                 range: key.span(),
-                with: name.to_owned(),
+                with: one.new.to_owned(),
             });
             continue;
         }
@@ -194,6 +194,12 @@ fn put_into_tables(
             with: body,
         });
     }
+}
+
+/// Whether a table is there without a header of its own, so that its entries stand as dotted names.
+fn is_dotted(text: &str, root: &DeTable<'_>, table: &str) -> bool {
+    let known = root.iter().find(|(key, _)| key.get_ref() == table);
+    known.is_some_and(|(key, value)| header_end(text, key, value).is_none())
 }
 
 /// Where the line of a table's header ends; none where the table is written inline.

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use xce_link::{
-    Connected, Frame, Hello, HelloAnswer, HelloCode, HelloRefusal, KeyRing, Listener, Peer,
-    PeerKind, Role, Welcome,
+    Connected, Frame, Hello, HelloAnswer, HelloCode, HelloRefusal, KeyRing, Listener, Opening,
+    Peer, PeerKind, Role, Welcome,
 };
 use xce_model::SessionId;
 use xce_runtime::{Key, Task};
 
 use crate::control::Control;
 use crate::reign::House;
+use crate::requests::looking;
 use crate::session::Session;
 use crate::sessions::SessionInfo;
 use crate::{opening, peer_doors};
@@ -46,6 +47,9 @@ async fn welcome(house: &Arc<House>, ring: &KeyRing, turns: &Semaphore, mut conn
                 Ok(()) => return peer_doors::serve(house, connected, request, version).await,
                 Err(refusal) => refusal,
             }
+        }
+        Ok((hello, version)) if hello.opening == Opening::Look => {
+            return looking::serve(house, connected, request, version).await;
         }
         Ok((hello, version)) => match house.control() {
             // Another one may lead by now: whoever stays here would never find it.

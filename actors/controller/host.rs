@@ -284,14 +284,12 @@ impl Host {
         let now = self.control.monotonic_ms();
         let silent = Millis(now.saturating_sub(state.heard_ms));
         let view = self.control.view();
-        let wait = view
-            .host(&self.name)
-            .and_then(|host| {
-                let patience = self.control.settings.patience();
-                let strict = fence::time_left_while_away(&view, host, silent, patience);
-                let wait = next_judgement(host, silent, patience, self.control.now());
-                wait.into_iter().chain(strict).min()
-            });
+        let wait = view.host(&self.name).and_then(|host| {
+            let patience = self.control.settings.patience();
+            let strict = fence::time_left_while_away(&view, host, silent, patience);
+            let wait = next_judgement(host, silent, patience, self.control.now());
+            wait.into_iter().chain(strict).min()
+        });
         match wait {
             Some(wait) => state
                 .timer

@@ -106,7 +106,12 @@ impl Doubts {
 
     fn judge(&self, around: Around, now: ClusterTime, settings: &Settings) -> Verdict {
         let mut doubts = self.lock();
-        doubts.judge(around, now, settings.patience(), settings.live.get().mass_loss)
+        doubts.judge(
+            around,
+            now,
+            settings.patience(),
+            settings.live.get().mass_loss,
+        )
     }
 
     /// The doubt now.

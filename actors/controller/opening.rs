@@ -49,7 +49,7 @@ pub async fn open(
     };
     let now = control.now();
     let resumes = match &hello.opening {
-        Opening::New => None,
+        Opening::New | Opening::Look => None,
         Opening::Resume { token, .. } => {
             let claims = ring
                 .open(token, &bearer, now)

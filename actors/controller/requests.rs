@@ -8,6 +8,7 @@ mod alarms;
 mod cluster;
 mod hosts;
 mod jobs;
+pub(crate) mod looking;
 pub(crate) mod members;
 mod planning;
 mod profiles;
@@ -112,6 +113,13 @@ fn may_ask(principal: &Principal, ask: &Ask) -> Result<(), Refusal> {
         "not_permitted",
         text,
     ))
+}
+
+/// What only the primary can answer.
+fn needs_primary() -> Refusal {
+    let text = "--stale reads services, jobs and hosts, and `cluster status`; everything else needs the \
+                primary";
+    Refusal::new(RefusalKind::Usage, "needs_primary", text)
 }
 
 /// What is answered while another controller may be the primary.

@@ -7,11 +7,11 @@ use xce_host::{HostFact, HostLife, HostRecord, Remnant};
 use xce_ledger::{Epoch, Fact, Joining, Precondition, View};
 use xce_model::{ClusterTime, JobId, Millis, Refusal, Run};
 
-use crate::{blame, fence};
-pub use crate::losing::{LostJobs, lose_jobs};
 use crate::losing::{Loss, take_back};
+pub use crate::losing::{LostJobs, lose_jobs};
 use crate::reading::jobs_on;
 use crate::{Decided, Times, draining};
+use crate::{blame, fence};
 
 /// A decision about a host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use xce_host::rules::lease;
 use xce_ledger::{Fact, Precondition, View};
 use xce_model::{Cause, Exit, JobId, Refusal, WallTime};
-use xce_replica::rules::{
-    Command, decide_command, decide_confirmed_dead, decide_without_worker,
-};
+use xce_replica::rules::{Command, decide_command, decide_confirmed_dead, decide_without_worker};
 use xce_replica::{JobFact, JobRecord};
 
 use crate::fence;

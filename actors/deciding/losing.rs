@@ -4,14 +4,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use xce_ledger::{Fact, Precondition, View};
 use xce_host::rules::lease;
+use xce_ledger::{Fact, Precondition, View};
 use xce_model::{Cause, ClusterTime, Exit, JobState, ServiceId, Version};
 use xce_replica::rules::decide_host_lost;
 use xce_replica::{AfterStop, JobFact, JobRecord};
 
-use crate::fence;
 use crate::Times;
+use crate::fence;
 use crate::reading::jobs_on;
 
 /// Jobs of a lost host that one group takes.

@@ -149,7 +149,8 @@ fn replicas(view: &View, findings: &mut Findings) {
         // One that is moved or lost shares its index with the replica that takes its place.
         if !job.moving
             && !view.is_lost(job)
-            && !live.insert((replica.service, replica.version, replica.index)) {
+            && !live.insert((replica.service, replica.version, replica.index))
+        {
             let text = format!(
                 "service {} version {} has two live replicas with index {}",
                 replica.service, replica.version, replica.index

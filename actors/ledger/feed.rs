@@ -24,6 +24,8 @@ mod rows;
 pub use cursor::{Cursor, Portion};
 pub use events::{EventLog, Events, Gap};
 pub use mirror::Mirror;
+#[cfg(test)]
+pub(crate) use rows::{FORGET, ForgetV1, GONE, GoneKeyV1, GoneV1};
 pub use rows::{RowReader, RowWriter};
 
 use std::sync::Arc;

@@ -17,8 +17,8 @@ use xce_model::spec::JobSpec;
 use xce_model::{JobId, ServiceId, SessionId};
 
 use crate::envelope::{self, Shape};
-use crate::operations::Place;
 use crate::level::LEVEL_OF_EPOCHS;
+use crate::operations::Place;
 use crate::past::{META_V1, MetaV1};
 use crate::policies::PolicyKey;
 use crate::rows::{

@@ -88,6 +88,9 @@ pub enum Opening {
         /// Number of the last message of the session that was received.
         last_seq: u64,
     },
+    /// No session: reads of what this controller has applied, which may be behind, at the position
+    /// that the welcome names.
+    Look,
 }
 
 /// The first request on every connection.

@@ -377,9 +377,7 @@ impl<'a> Slot<'a> {
         (from.max(1)..=self.record.inventory.port_last).find(|port| {
             !taken.contains(port)
                 && !self.ports.contains(port)
-                && self
-                    .usage
-                    .is_none_or(|usage| !usage.holds_port(*port))
+                && self.usage.is_none_or(|usage| !usage.holds_port(*port))
         })
     }
 }

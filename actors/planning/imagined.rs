@@ -8,7 +8,9 @@ use xce_model::{ClusterTime, JobId, Refusal, ServiceId, WallTime};
 use xce_placement::{Explainer, Queue};
 use xce_replica::JobRecord;
 use xce_service::explain::{Explanation, explain};
-use xce_service::rules::{Answer, Census, Change, Counts, Effect, Event, Draining, Situation, decide};
+use xce_service::rules::{
+    Answer, Census, Change, Counts, Draining, Effect, Event, Situation, decide,
+};
 use xce_service::{Replicas, Roster, ServiceFact, ServiceRecord};
 
 use crate::bounds::FACT_WORK;

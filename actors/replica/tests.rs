@@ -223,7 +223,12 @@ fn loss_of_the_host_ends_what_may_not_run_again() {
     place(&mut job, "w1");
     apply(
         &mut job.clone(),
-        &[decide_host_lost(&job, "host w1 is lost", ClusterTime(4), WallTime(4))],
+        &[decide_host_lost(
+            &job,
+            "host w1 is lost",
+            ClusterTime(4),
+            WallTime(4),
+        )],
     );
     let lost = decide_host_lost(&job, "host w1 is lost", ClusterTime(4), WallTime(4));
     apply(&mut job, &[lost]);

@@ -257,7 +257,11 @@ impl Roster {
 
     /// What all live runs hold of the host, in the order of the runs.
     pub fn held(&self) -> Vec<Remnant> {
-        let mut held: Vec<_> = self.lock().values().map(|live| live.holds.clone()).collect();
+        let mut held: Vec<_> = self
+            .lock()
+            .values()
+            .map(|live| live.holds.clone())
+            .collect();
         held.sort_unstable_by_key(|one| (one.job, one.run));
         held
     }

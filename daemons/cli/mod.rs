@@ -18,6 +18,7 @@ mod print;
 mod wait;
 
 mod actors;
+mod backup;
 mod cluster;
 mod config;
 mod endpoints;
@@ -28,7 +29,6 @@ mod jobs;
 mod journal;
 mod logs;
 mod plan;
-mod backup;
 mod policies;
 mod quarantine;
 mod rollout;

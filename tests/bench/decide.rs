@@ -12,7 +12,7 @@ use xce_model::{
     ServiceId, WallTime,
 };
 use xce_replica::{JobFact, JobRecord};
-use xce_service::rules::{Author, Change, Command, Event, Situation, decide};
+use xce_service::rules::{Author, Change, Command, Draining, Event, Situation, decide};
 use xce_service::{ServiceFact, ServiceRecord};
 use xce_wal::MemoryWal;
 
@@ -247,10 +247,12 @@ fn decided(
     now: ClusterTime,
 ) -> Result<Vec<Fact>, Fault> {
     let life = |host: &str| view.host(host).map(|host| host.life);
+    let draining = |host: &str| view.host(host).and_then(|host| Draining::of(host));
     let situation = Situation {
         service,
         replicas: view.replicas_of(service.id),
         life: &life,
+        draining: &draining,
         now,
         wall: WallTime(0),
     };
@@ -266,6 +268,8 @@ fn decided(
 
 fn joined(host: u32) -> HostFact {
     HostFact::Joined {
+        stale: Vec::new(),
+        gone: Vec::new(),
         inventory: Inventory {
             name: format!("h{host}"),
             incarnation: Incarnation([1; 16]),

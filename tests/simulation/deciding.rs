@@ -4,7 +4,7 @@
 use xce_deciding::{Decided, ServiceStep, Times};
 use xce_ledger::{Group, GroupEvent, View};
 use xce_model::{ClusterTime, Refusal, ServiceId, WallTime};
-use xce_service::rules::{Answer, Effect, Event, Draining, Situation};
+use xce_service::rules::{Answer, Draining, Effect, Event, Situation};
 
 /// What a service decided.
 pub enum Step {

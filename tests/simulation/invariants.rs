@@ -334,10 +334,10 @@ impl World {
     /// Before time passes: no deadline of a service that is able to act is behind.
     pub fn check_deadlines(&mut self, until: u64) {
         let _ = until;
-        if self.is_seated() {
-            if self.now < self.checks.rested.saturating_add(REST_MS) || self.primary().is_none() {
-                return;
-            }
+        if self.is_seated()
+            && (self.now < self.checks.rested.saturating_add(REST_MS) || self.primary().is_none())
+        {
+            return;
         }
         let late = self.controller.well_since.saturating_add(LATE_MS);
         if self.now < late || !self.all_up() || self.has_unwritten() {

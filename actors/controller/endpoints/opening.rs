@@ -99,5 +99,5 @@ pub fn closed(control: &Arc<Control>, session: SessionId) {
 }
 
 fn find(control: &Control, name: &ServiceName) -> Result<ServiceId, Refusal> {
-    crate::requests::find_service(control, name)
+    crate::requests::find_service(&control.view(), name)
 }

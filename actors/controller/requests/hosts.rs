@@ -3,28 +3,23 @@
 use std::sync::Arc;
 
 use xce_host::HostRecord;
-use xce_ledger::level;
+use xce_ledger::{View, level};
 use xce_model::Refusal;
 use xce_session::wire::{AskHost, Reply};
 
-use super::Caller;
+use super::{Caller, needs_primary};
+use crate::views::Times;
 use crate::{host, losing, reach, views};
 use xce_host::rules::Command;
 
 pub async fn answer(caller: &Caller<'_>, ask: AskHost) -> Result<Reply, Refusal> {
     let control = caller.control;
     let view = control.view();
-    let (times, doubt) = (control.times(), losing::alarm(control, &view));
-    let seen = |host: &Arc<HostRecord>| views::host_view(&view, host, times, doubt.as_deref());
     match ask {
-        AskHost::List => {
-            let hosts = view.hosts().values();
-            Ok(Reply::Hosts(hosts.map(seen).collect()))
+        AskHost::List | AskHost::Show(_) => {
+            let doubt = losing::alarm(control, &view);
+            read(&view, control.times(), doubt.as_deref(), &ask)
         }
-        AskHost::Show(name) => match view.host(&name) {
-            Some(host) => Ok(Reply::Hosts(vec![seen(host)])),
-            None => Err(not_found(&name)),
-        },
         AskHost::Close { host, reason } => command(caller, &host, Command::Close(reason)).await,
         AskHost::Reopen(host) => command(caller, &host, Command::Reopen).await,
         AskHost::Remove(host) => command(caller, &host, Command::Remove).await,
@@ -40,6 +35,30 @@ pub async fn answer(caller: &Caller<'_>, ask: AskHost) -> Result<Reply, Refusal>
             reason,
         } => command(caller, &host, Command::Drain(patience, reason)).await,
         AskHost::Undrain(host) => command(caller, &host, Command::Undrain).await,
+    }
+}
+
+/// Answers from one position, whoever leads; `doubt` is why no host is declared lost at present.
+pub(super) fn read(
+    view: &View,
+    times: Times,
+    doubt: Option<&str>,
+    ask: &AskHost,
+) -> Result<Reply, Refusal> {
+    let seen = |host: &Arc<HostRecord>| views::host_view(view, host, times, doubt);
+    match ask {
+        AskHost::List => Ok(Reply::Hosts(view.hosts().values().map(seen).collect())),
+        AskHost::Show(name) => match view.host(name) {
+            Some(host) => Ok(Reply::Hosts(vec![seen(host)])),
+            None => Err(not_found(name)),
+        },
+        AskHost::Close { .. }
+        | AskHost::Reopen(_)
+        | AskHost::Remove(_)
+        | AskHost::StopQuarantined { .. }
+        | AskHost::ConfirmDead(_)
+        | AskHost::Drain { .. }
+        | AskHost::Undrain(_) => Err(needs_primary()),
     }
 }
 

@@ -15,7 +15,7 @@ use xce_replica::{JobFact, JobRecord};
 use xce_runtime::CallError;
 use xce_session::wire::{Accepted, AskJob, JobFilter, Reply};
 
-use super::{Caller, profiles, refusal_of};
+use super::{Caller, needs_primary, profiles, refusal_of};
 use crate::reading::{elements_of, jobs_on};
 use crate::{checking, host, job, views};
 
@@ -37,8 +37,10 @@ pub async fn answer(caller: &Caller<'_>, ask: AskJob) -> Result<Reply, Refusal> 
             }
             submit(caller, profiles::job_spec(caller, &request)?).await
         }
-        AskJob::List(filter) => Ok(list(caller, &filter)),
-        AskJob::Show(id) => show(caller, id),
+        AskJob::List(_) | AskJob::Show(_) => {
+            let view = caller.control.view();
+            read(&view, &caller.control.seer(&view), &ask)
+        }
         AskJob::Kill {
             jobs,
             signal: Some(signal),
@@ -214,15 +216,30 @@ async fn commands(caller: &Caller<'_>, jobs: &[JobId], command: Command) -> Resu
     Ok(Reply::Accepted(done))
 }
 
-fn list(caller: &Caller<'_>, filter: &JobFilter) -> Reply {
-    let view = caller.control.view();
-    let seer = caller.control.seer(&view);
+/// Answers from one position, whoever leads; nothing but reads of the ledger.
+pub(super) fn read(view: &View, seer: &views::Seer<'_>, ask: &AskJob) -> Result<Reply, Refusal> {
+    match ask {
+        AskJob::List(filter) => Ok(list(view, seer, filter)),
+        AskJob::Show(id) => show(view, seer, *id),
+        AskJob::Submit(_)
+        | AskJob::Kill { .. }
+        | AskJob::Hold(_)
+        | AskJob::Release(_)
+        | AskJob::Requeue(_)
+        | AskJob::Suspend(_)
+        | AskJob::Resume(_)
+        | AskJob::ConfirmDead(_)
+        | AskJob::Output { .. } => Err(needs_primary()),
+    }
+}
+
+fn list(view: &View, seer: &views::Seer<'_>, filter: &JobFilter) -> Reply {
     let limit = match filter.limit as usize {
         0 => ROWS_MAX,
         limit => limit.min(ROWS_MAX),
     };
     let mut rows: Vec<JobView> = Vec::new();
-    for entry in entries(&view, filter) {
+    for entry in entries(view, filter) {
         if rows.len() == limit {
             return Reply::Jobs {
                 jobs: rows,
@@ -289,9 +306,7 @@ fn matches_array(array: &xce_ledger::ArrayRecord, filter: &JobFilter) -> bool {
 }
 
 /// One job; an array with those of its elements that have a job of their own.
-fn show(caller: &Caller<'_>, id: JobId) -> Result<Reply, Refusal> {
-    let view = caller.control.view();
-    let seer = caller.control.seer(&view);
+fn show(view: &View, seer: &views::Seer<'_>, id: JobId) -> Result<Reply, Refusal> {
     let one = |entry| {
         Ok(Reply::Jobs {
             jobs: vec![seer.entry(&entry)],
@@ -306,7 +321,7 @@ fn show(caller: &Caller<'_>, id: JobId) -> Result<Reply, Refusal> {
     };
     if !id.is_element() {
         let mut jobs = vec![seer.entry(&views::Entry::Array(array))];
-        let elements = elements_of(&view, id.number).take(ROWS_MAX);
+        let elements = elements_of(view, id.number).take(ROWS_MAX);
         jobs.extend(elements.map(|job| seer.entry(&views::Entry::Job(job))));
         return Ok(Reply::Jobs { jobs, more: false });
     }

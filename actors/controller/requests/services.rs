@@ -1,6 +1,6 @@
 //! Services: create, read, and commands for their actors.
 
-use xce_ledger::{Answer, Created, Precondition};
+use xce_ledger::{Answer, Created, Precondition, View};
 use xce_model::spec::ServiceSpec;
 use xce_model::{JobId, OperationId, Refusal, ServiceId};
 use xce_profile::Purpose;
@@ -9,8 +9,8 @@ use xce_service::rules::{Command, Which, check_spec};
 use xce_session::policy_wire::ServiceRequest;
 use xce_session::wire::{Accepted, AskService, Reply, ServiceName};
 
-use super::{Caller, planning, profiles, refusal_of};
-use crate::control::Control;
+use super::{Caller, needs_primary, planning, profiles, refusal_of};
+use crate::views::Seer;
 use crate::{checking, service};
 
 pub async fn answer(caller: &Caller<'_>, ask: AskService) -> Result<Reply, Refusal> {
@@ -22,9 +22,10 @@ pub async fn answer(caller: &Caller<'_>, ask: AskService) -> Result<Reply, Refus
             let spec = profiles::service_spec(caller, &request, Purpose::Create)?;
             create(caller, spec).await
         }
-        AskService::List { project } => Ok(Reply::Services(list(caller, project.as_deref()))),
-        AskService::Show(name) => show(caller, &name),
-        AskService::Explain(name) => explain(caller, &name),
+        AskService::List { .. } | AskService::Show(_) | AskService::Explain(_) => {
+            let view = caller.control.view();
+            read(&view, &caller.control.seer(&view), &ask)
+        }
         AskService::Kill { name, index } => {
             let cause = xce_model::Cause::TermOwner;
             command(
@@ -125,12 +126,11 @@ fn created(name: &str, answer: &Answer) -> Reply {
 }
 
 pub(super) fn find(caller: &Caller<'_>, name: &ServiceName) -> Result<ServiceId, Refusal> {
-    find_service(caller.control, name)
+    find_service(&caller.control.view(), name)
 }
 
 /// The service that bears a name now.
-pub(crate) fn find_service(control: &Control, name: &ServiceName) -> Result<ServiceId, Refusal> {
-    let view = control.view();
+pub(crate) fn find_service(view: &View, name: &ServiceName) -> Result<ServiceId, Refusal> {
     match view.service_named(&name.project, &name.name) {
         Some(service) => Ok(service.id),
         None => {
@@ -148,29 +148,36 @@ pub(crate) fn find_service(control: &Control, name: &ServiceName) -> Result<Serv
     }
 }
 
-fn list(caller: &Caller<'_>, project: Option<&str>) -> Vec<xce_service::view::ServiceView> {
-    let view = caller.control.view();
-    let seer = caller.control.seer(&view);
-    view.services()
-        .values()
-        .filter(|service| project.is_none_or(|project| service.project == project))
-        .filter_map(|service| seer.service(service.id))
-        .collect()
-}
-
-fn show(caller: &Caller<'_>, name: &ServiceName) -> Result<Reply, Refusal> {
-    let id = find(caller, name)?;
-    let view = caller.control.view();
-    let shown = caller.control.seer(&view).service(id);
-    Ok(Reply::Services(shown.into_iter().collect()))
-}
-
-fn explain(caller: &Caller<'_>, name: &ServiceName) -> Result<Reply, Refusal> {
-    let id = find(caller, name)?;
-    let view = caller.control.view();
-    Ok(Reply::Lines(
-        caller.control.seer(&view).explain(id),
-    ))
+/// Answers from one position, whoever leads.
+pub(super) fn read(view: &View, seer: &Seer<'_>, ask: &AskService) -> Result<Reply, Refusal> {
+    match ask {
+        AskService::List { project } => {
+            let project = project.as_deref();
+            let services = view.services().values();
+            let wanted = services
+                .filter(|service| project.is_none_or(|project| service.project == project))
+                .filter_map(|service| seer.service(service.id));
+            Ok(Reply::Services(wanted.collect()))
+        }
+        AskService::Show(name) => {
+            let shown = seer.service(find_service(view, name)?);
+            Ok(Reply::Services(shown.into_iter().collect()))
+        }
+        AskService::Explain(name) => Ok(Reply::Lines(seer.explain(find_service(view, name)?))),
+        AskService::Create(_)
+        | AskService::Scale { .. }
+        | AskService::Delete(_)
+        | AskService::Kill { .. }
+        | AskService::Update { .. }
+        | AskService::Pause(_)
+        | AskService::Resume(_)
+        | AskService::Rollback { .. }
+        | AskService::Restart(_)
+        | AskService::Endpoints { .. }
+        | AskService::History { .. }
+        | AskService::Patch { .. }
+        | AskService::Resolved(_) => Err(needs_primary()),
+    }
 }
 
 async fn command(

@@ -8,7 +8,7 @@ use xce_model::spec::*;
 use xce_model::*;
 use xce_replica::wire::Happened;
 use xce_replica::{JobFact, JobRecord};
-use xce_service::rules::{Census, Command, Event, Draining, Situation};
+use xce_service::rules::{Census, Command, Draining, Event, Situation};
 use xce_service::{Condition, ServiceFact, explain};
 use xce_wal::Position;
 

@@ -11,10 +11,11 @@ use crate::encode::{
     SESSION_FACT,
 };
 use crate::envelope::{self, Body, Shape};
+use crate::feed::{FORGET, GONE};
+use crate::past::{MEMBER_FACT_V1, META_V1};
 use crate::snapshot::{
     ARRAY, HOST, JOB, META, OPERATION, POLICY, SERVICE, SESSION, SPEC, TOMBSTONES,
 };
-use crate::past::{MEMBER_FACT_V1, META_V1};
 use crate::{DecodeError, Fact, Group, MemberFact};
 
 fn layout<T: Body>(value: &T) -> u32 {
@@ -45,6 +46,8 @@ fn layouts_are_pinned() {
         (POLICY, layout(&samples::policy_row())),
         (OPERATION, layout(&sample_rows::operation_row())),
         (TOMBSTONES, layout(&sample_rows::tombstones_row())),
+        (GONE, layout(&sample_rows::gone_rows())),
+        (FORGET, layout(&sample_rows::forget_row())),
     ];
     let mut wrong = String::new();
     for (shape, layout) in found {

@@ -1,9 +1,10 @@
 //! One sample of each row of a snapshot, as [`super::samples`] for facts.
 
+use crate::feed::{ForgetV1, GoneKeyV1, GoneV1};
+use crate::past::MetaV1;
 use crate::rows::{
     ArrayV1, CountsV1, JobV1, MetaV2, OperationV1, ServiceV1, SpecV1, TombstonesV1, VersionV1,
 };
-use crate::past::MetaV1;
 use crate::{Anchor, Answer, ClusterClock, Created, Ranges, SessionKind, SessionRecord};
 use xce_host::state::{Closure, Drain, ReplicaFailures, Trial};
 use xce_host::{HostLife, HostRecord};
@@ -17,9 +18,7 @@ use xce_service::VersionReason;
 use xce_service::facts::Times;
 use xce_service::state::{Backoff, LastFailure, Pause, Phase, Rollout, ServiceEvent};
 
-use super::samples::{
-    OPERATION, epoch, exit, inventory, job_spec, origins, remnant, settings,
-};
+use super::samples::{OPERATION, epoch, exit, inventory, job_spec, origins, remnant, settings};
 
 fn counts(first: u64) -> CountsV1 {
     CountsV1 {
@@ -321,4 +320,22 @@ pub(super) fn tombstones_row() -> TombstonesV1 {
         sessions: vec![(8, 9)],
         policies: vec![(10, PolicyKind::Queue, "fast".into())],
     }
+}
+
+pub(super) fn gone_rows() -> Vec<GoneV1> {
+    let keys = [
+        GoneKeyV1::Job(JobId::element(17, 3)),
+        GoneKeyV1::Array(18),
+        GoneKeyV1::Host("w1".into()),
+        GoneKeyV1::Service(19),
+        GoneKeyV1::Session(20),
+        GoneKeyV1::Policy(PolicyKind::Queue, "night".into()),
+    ];
+    keys.into_iter()
+        .map(|key| GoneV1 { lsn: 21, key })
+        .collect()
+}
+
+pub(super) fn forget_row() -> ForgetV1 {
+    ForgetV1 { count: 22 }
 }

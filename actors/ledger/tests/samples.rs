@@ -4,11 +4,11 @@
 use crate::encode::HeadV1;
 use crate::past::MemberFactV1;
 use crate::{
-    Anew, ClockFact, Epoch, MemberFact, Operation, PolicyFact, PolicyRecord, Precondition, SessionFact,
-    SessionKind,
+    Anew, ClockFact, Epoch, MemberFact, Operation, PolicyFact, PolicyRecord, Precondition,
+    SessionFact, SessionKind,
 };
-use xce_host::{HostFact, Remnant};
 use xce_host::facts::Inventory;
+use xce_host::{HostFact, Remnant};
 use xce_model::spec::{
     Amount, ArraySpec, JobSpec, OnStuck, PortSpec, Probe, ProbeAction, Probes, ReplacementSettings,
     Resources, RestartMode, RestartPolicy, RolloutSettings, ServiceSettings, ServiceSpec, Spread,

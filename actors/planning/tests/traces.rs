@@ -6,7 +6,7 @@ use xce_ledger::Fact;
 use xce_model::{Cause, ClusterTime, Exit, JobId, JobState, Millis, Version, WallTime};
 use xce_replica::{JobFact, JobRecord};
 use xce_service::Replicas;
-use xce_service::rules::{Change, Command, Effect, Event, Draining, Situation, decide};
+use xce_service::rules::{Change, Command, Draining, Effect, Event, Situation, decide};
 use xce_session::plan::{PlanOutcome, PlanView};
 
 use super::world::{World, author, spec};

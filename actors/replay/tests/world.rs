@@ -105,8 +105,7 @@ impl World {
 
     pub fn close(&mut self, name: &str) {
         let command = HostCommand::Close("full".into());
-        let (step, _) =
-            host::command(&self.view(), name, &command, "ann", self.times()).unwrap();
+        let (step, _) = host::command(&self.view(), name, &command, "ann", self.times()).unwrap();
         let event = GroupEvent::HostCommand {
             host: name.into(),
             command: Box::new(command),

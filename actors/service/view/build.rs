@@ -72,7 +72,9 @@ fn replica_view(
     let job = replica.job;
     let moves = || {
         let host = job.host.as_deref().filter(|_| replica.leaves())?;
-        Some(format!("another one takes its place, since {host} is drained"))
+        Some(format!(
+            "another one takes its place, since {host} is drained"
+        ))
     };
     let trouble = waits_for_turn(turns, job)
         .or_else(|| job.trouble())

@@ -131,7 +131,7 @@ fn state(host: &HostView) -> Field {
     match (&host.drain, host.state) {
         (None, life) => Field::toned(word, tone(life)),
         (Some(drain), HostLife::Up) => Field::toned(&drain.state, Tone::Passing),
-        (Some(drain), life) => Field::toned(&format!("{word}, {}", drain.state), tone(life)),
+        (Some(drain), life) => Field::toned(format!("{word}, {}", drain.state), tone(life)),
     }
 }
 

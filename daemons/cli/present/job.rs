@@ -113,7 +113,10 @@ pub fn details(job: &JobView, look: &Look) -> String {
     ]);
     for past in &job.past {
         let ended = time(&past.ended, &look.now);
-        let line = format!("  run {} on {}, until {ended}: {}", past.run, past.host, past.reason);
+        let line = format!(
+            "  run {} on {}, until {ended}: {}",
+            past.run, past.host, past.reason
+        );
         text.push_str(&crate::cli::print::visible(&line));
         text.push('\n');
     }

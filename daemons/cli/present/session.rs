@@ -123,7 +123,9 @@ impl Row for MemberView {
             cell(number(self.behind)),
             cell(heard),
             cell(or_dash(&self.version)),
-            cell(number(Some(u64::from(self.level)).filter(|level| *level > 0))),
+            cell(number(
+                Some(u64::from(self.level)).filter(|level| *level > 0),
+            )),
         ]
     }
 

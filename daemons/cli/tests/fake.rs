@@ -101,6 +101,7 @@ impl Cluster {
             output: Form::Table,
             project: None,
             home: Some(self.folder.path().to_path_buf()),
+            stale: false,
             retry_for: Some(retry_for),
         }
     }

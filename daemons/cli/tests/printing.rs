@@ -291,6 +291,7 @@ fn the_cluster_for_people() {
         pid: 7,
         alarms: vec!["the disk is full".to_owned()],
         wal: vec![("syncs".to_owned(), "12".to_owned())],
+        ..ClusterView::default()
     };
     let wanted = "\
 cluster:      c

@@ -194,6 +194,7 @@ pub fn host() -> HostView {
         since: "2026-07-26T10:00:00.000Z".to_owned(),
         jobs: 2,
         jobs_unreachable: 0,
+        quarantined: Vec::new(),
         remnants: Vec::new(),
         address: "127.0.0.1".to_owned(),
         labels: vec!["zone=a".to_owned()],
