@@ -199,6 +199,20 @@ impl Settings for ControllerConfig {
             text: "How long ended jobs are kept before they are cleaned up.",
         },
         OptionDoc {
+            key: "scheduler",
+            kind: Kind::Text,
+            range: "embedded or daemon",
+            derived: None,
+            text: "Whether the scheduler runs in the controller, or as `xced scheduler`.",
+        },
+        OptionDoc {
+            key: "scheduler_grace",
+            kind: Kind::Duration,
+            range: "200ms to 10m",
+            derived: None,
+            text: "How long a scheduler that is a daemon may not respond before users are told.",
+        },
+        OptionDoc {
             key: "hosts.beat",
             kind: Kind::Duration,
             range: "100ms to 1m",
@@ -235,20 +249,6 @@ impl Settings for ControllerConfig {
             text: "How long before grace is over jobs with `single_copy = strict` are killed where the \
                    controller is out of reach; with three missed beats it must fit into grace, else \
                    such jobs are refused.",
-        },
-        OptionDoc {
-            key: "scheduler",
-            kind: Kind::Text,
-            range: "embedded or daemon",
-            derived: None,
-            text: "Whether the scheduler runs in the controller, or as `xced scheduler`.",
-        },
-        OptionDoc {
-            key: "scheduler_grace",
-            kind: Kind::Duration,
-            range: "200ms to 10m",
-            derived: None,
-            text: "How long a scheduler that is a daemon may not respond before users are told.",
         },
         OptionDoc {
             key: "chaos.enabled",
