@@ -2,7 +2,6 @@
 //! when it is killed. Each is a real connection with a certificate of its own, and no worker behind
 //! it. One JSON line.
 
-use std::error::Error as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -187,7 +186,7 @@ impl Host {
             {
                 let failed = self.seen.failures.fetch_add(1, Ordering::Relaxed);
                 if failed == 0 {
-                    let cause = fault.source().map(ToString::to_string);
+                    let cause = std::error::Error::source(&*fault).map(ToString::to_string);
                     eprintln!("herd: {}: {fault}: {cause:?}", self.name);
                 }
             }

@@ -124,19 +124,14 @@ async fn commits(
         let bytes = group(ClusterTime(0), facts).encode();
         let begin = Instant::now();
         let mut committed = Box::pin(wal.persist(bytes));
-        loop {
-            tokio::select! {
-                biased;
-                receipt = &mut committed => {
-                    receipt?;
-                    break;
-                }
-                ended = &mut until => {
-                    ended?;
-                    committed.await?;
-                    waits.sort_unstable();
-                    return Ok(waits);
-                }
+        tokio::select! {
+            biased;
+            receipt = &mut committed => drop(receipt?),
+            ended = &mut until => {
+                ended?;
+                committed.await?;
+                waits.sort_unstable();
+                return Ok(waits);
             }
         }
         waits.push(u64::try_from(begin.elapsed().as_micros())?);

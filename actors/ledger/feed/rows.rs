@@ -23,8 +23,8 @@ use crate::sessions::SessionRecord;
 use crate::snapshot::{ARRAY, HOST, JOB, POLICY, SERVICE, SESSION, SPEC};
 use crate::view::Key;
 
-pub(crate) const GONE: Shape = shape(80, "end of an object", 0);
-pub(crate) const FORGET: Shape = shape(81, "end of specifications", 0);
+pub(crate) const GONE: Shape = shape(80, "end of an object", 0xa777_081b);
+pub(crate) const FORGET: Shape = shape(81, "end of specifications", 0x6546_e888);
 
 /// A kind in its first version.
 const fn shape(kind: u16, name: &'static str, fingerprint: u32) -> Shape {

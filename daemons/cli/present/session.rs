@@ -170,14 +170,21 @@ pub fn cluster(cluster: &ClusterView, _look: &Look) -> String {
         ("cluster time".to_owned(), span(cluster.time_ms)),
         (
             "primary".to_owned(),
-            format!("{}, since {}", cluster.primary, cluster.primary_since),
+            match (cluster.primary.as_str(), cluster.primary_since.as_str()) {
+                ("", _) => "none is known".to_owned(),
+                (primary, "") => primary.to_owned(),
+                (primary, since) => format!("{primary}, since {since}"),
+            },
         ),
         (
             "quorum".to_owned(),
-            format!(
-                "{} of {} controllers with a vote answer, {} must agree",
-                cluster.voters_up, cluster.voters, cluster.quorum
-            ),
+            match cluster.voters {
+                0 => "not known here".to_owned(),
+                voters => format!(
+                    "{} of {voters} controllers with a vote answer, {} must agree",
+                    cluster.voters_up, cluster.quorum
+                ),
+            },
         ),
         (
             "epoch".to_owned(),

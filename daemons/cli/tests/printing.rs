@@ -245,7 +245,8 @@ fn json_has_the_documented_fields() {
     assert_eq!(value["condition"], json!("rolling"));
     let replica = json!({
         "index": 0, "job": "10", "version": 1, "run": 1, "host": "w1", "state": "RUN",
-        "ready": true, "available": true, "reachable": true, "pid": 4000, "restarts": 0,
+        "ready": true, "available": true, "reachable": true, "lost": false, "pid": 4000,
+        "restarts": 0,
         "reason": ""
     });
     assert_eq!(value["replicas"][0], replica);
@@ -291,6 +292,13 @@ fn the_cluster_for_people() {
         pid: 7,
         alarms: vec!["the disk is full".to_owned()],
         wal: vec![("syncs".to_owned(), "12".to_owned())],
+        primary: "c1".to_owned(),
+        primary_since: "2026-07-26T10:00:00.000Z".to_owned(),
+        voters: 3,
+        voters_up: 2,
+        quorum: 2,
+        epoch: 1,
+        level: 2,
         ..ClusterView::default()
     };
     let wanted = "\
@@ -298,6 +306,9 @@ cluster:      c
 controller:   primary, pid 7, version 0.1.0
 position:     LSN 9, term 1
 cluster time: 1m 1s
+primary:      c1, since 2026-07-26T10:00:00.000Z
+quorum:       2 of 3 controllers with a vote answer, 2 must agree
+epoch:        1, feature level 2
 hosts:        2 up of 2
 services:     1
 jobs:         3 not ended, 1 of them pending
