@@ -222,13 +222,7 @@ impl HostRecord {
             HostFact::Recovered { .. } => self.enter(HostLife::Up, now),
             HostFact::Lost { .. } => self.enter(HostLife::Lost, now),
             HostFact::Left { .. } => self.enter(HostLife::Away, now),
-            HostFact::Closed { reason, by, .. } => {
-                self.closed = Some(Closure {
-                    reason: reason.clone(),
-                    by: by.clone(),
-                });
-                self.trial = None;
-            }
+            HostFact::Closed { reason, by, .. } => self.close(reason, by, None),
             HostFact::Opened { .. } => {
                 self.closed = None;
                 self.trial = None;
@@ -242,14 +236,8 @@ impl HostRecord {
                 not_before,
                 ..
             } => {
-                self.closed = Some(Closure {
-                    reason: reason.clone(),
-                    by: String::new(),
-                });
-                self.trial = Some(Trial {
-                    step: *step,
-                    not_before: *not_before,
-                });
+                let (step, not_before) = (*step, *not_before);
+                self.close(reason, "", Some(Trial { step, not_before }));
             }
             HostFact::LaunchFailed { text, .. } => {
                 self.launch_failures = self.launch_failures.saturating_add(1);
@@ -292,6 +280,14 @@ impl HostRecord {
             HostFact::Removed { .. } => {}
         }
         self.changed = lsn;
+    }
+
+    fn close(&mut self, reason: &str, by: &str, trial: Option<Trial>) {
+        self.closed = Some(Closure {
+            reason: reason.to_owned(),
+            by: by.to_owned(),
+        });
+        self.trial = trial;
     }
 
     fn join(&mut self, inventory: &Inventory, stale: &[Remnant], gone: &[(JobId, Run)]) {

@@ -3,8 +3,10 @@
 //! A read is simply asked again. A change is asked again under the same operation id, so that it
 //! has one effect and gets the first answer, also over a restart of the controller.
 
+mod answers;
 mod feed;
 
+pub use answers::kind_of;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -494,30 +496,4 @@ fn is_passing(refusal: &Refusal) -> bool {
         refusal.code.as_str(),
         "unexpected_answer" | "answer_not_understood"
     )
-}
-
-/// The kind of an answer, for messages.
-pub fn kind_of(reply: &Reply) -> &'static str {
-    match reply {
-        Reply::Refused(_) => "a refusal",
-        Reply::Accepted(_) => "an accepted change",
-        Reply::Services(_) => "services",
-        Reply::Jobs { .. } => "jobs",
-        Reply::Hosts(_) => "hosts",
-        Reply::Actors(_) => "actors",
-        Reply::Json(_) => "a state",
-        Reply::Lines(_) => "lines",
-        Reply::Output(_) => "output",
-        Reply::Findings(_) => "findings",
-        Reply::Sessions(_) => "sessions",
-        Reply::Cluster(_) => "the cluster",
-        Reply::Watching { .. } => "a watch",
-        Reply::Plan(_) => "a plan",
-        Reply::Versions(_) => "versions",
-        Reply::Member(_) => "controllers",
-        Reply::Policies(_) => "policies",
-        Reply::Resolved(_) => "resolved values",
-        Reply::Journal(_) => "a part of the journal",
-        Reply::Refusals(_) => "refusals",
-    }
 }

@@ -82,15 +82,10 @@ pub async fn run(verb: Verb, global: &Global, connection: &mut Connection) -> Re
         Verb::List { watch } => list(watch, global, connection).await,
         Verb::Show { name, watch } => show(&name, watch, global, connection).await,
         Verb::Close { change, reason } => {
-            let ask = AskHost::Close {
-                host: change.name.clone(),
-                reason,
-            };
-            carry_out(ask, &change, global, connection).await?;
-            wait::for_host(connection, &change.name, change.change.wait, |host| {
-                host.is_none_or(|host| !host.takes_jobs)
-            })
-            .await
+            let host = change.name.clone();
+            let ask = AskHost::Close { host, reason };
+            let done = |host: Option<&HostView>| host.is_none_or(|host| !host.takes_jobs);
+            carried_out(ask, &change, done, global, connection).await
         }
         Verb::Drain {
             change,
@@ -107,52 +102,37 @@ pub async fn run(verb: Verb, global: &Global, connection: &mut Connection) -> Re
         }
         Verb::Undrain(change) => {
             let ask = AskHost::Undrain(change.name.clone());
-            carry_out(ask, &change, global, connection).await?;
-            wait::for_host(connection, &change.name, change.change.wait, |host| {
-                host.is_none_or(|host| host.drain.is_none())
-            })
-            .await
+            let done = |host: Option<&HostView>| host.is_none_or(|host| host.drain.is_none());
+            carried_out(ask, &change, done, global, connection).await
         }
         Verb::Reopen(change) => {
-            carry_out(
-                AskHost::Reopen(change.name.clone()),
-                &change,
-                global,
-                connection,
-            )
-            .await?;
-            wait::for_host(connection, &change.name, change.change.wait, |host| {
-                host.is_some_and(|host| host.takes_jobs)
-            })
-            .await
+            let ask = AskHost::Reopen(change.name.clone());
+            let done = |host: Option<&HostView>| host.is_some_and(|host| host.takes_jobs);
+            carried_out(ask, &change, done, global, connection).await
         }
         Verb::ConfirmDead(change) => {
-            carry_out(
-                AskHost::ConfirmDead(change.name.clone()),
-                &change,
-                global,
-                connection,
-            )
-            .await?;
-            wait::for_host(connection, &change.name, change.change.wait, |host| {
-                host.is_none_or(|host| host.jobs == 0)
-            })
-            .await
+            let ask = AskHost::ConfirmDead(change.name.clone());
+            let done = |host: Option<&HostView>| host.is_none_or(|host| host.jobs == 0);
+            carried_out(ask, &change, done, global, connection).await
         }
         Verb::Remove(change) => {
-            carry_out(
-                AskHost::Remove(change.name.clone()),
-                &change,
-                global,
-                connection,
-            )
-            .await?;
-            wait::for_host(connection, &change.name, change.change.wait, |host| {
-                host.is_none()
-            })
-            .await
+            let ask = AskHost::Remove(change.name.clone());
+            let done = |host: Option<&HostView>| host.is_none();
+            carried_out(ask, &change, done, global, connection).await
         }
     }
+}
+
+/// Carries a change out, and waits until it shows where that is wanted.
+async fn carried_out(
+    ask: AskHost,
+    change: &HostChange,
+    done: impl Fn(Option<&HostView>) -> bool,
+    global: &Global,
+    connection: &mut Connection,
+) -> Result<(), Failure> {
+    carry_out(ask, change, global, connection).await?;
+    wait::for_host(connection, &change.name, change.change.wait, done).await
 }
 
 async fn carry_out(

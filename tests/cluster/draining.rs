@@ -147,7 +147,7 @@ fn batch_jobs_have_until_the_deadline_and_run_again_where_they_may() {
         .to_owned();
     let told = cli.good(&["hosts", "drain", &host]);
     assert!(
-        told.contains("1 batch job runs on until they end"),
+        told.contains("1 batch job runs on until it ends"),
         "{told}"
     );
     let line = left(&cli, &host);

@@ -234,7 +234,7 @@ fn what_does_not_exist_is_not_found_and_a_near_name_is_proposed() {
         &["hosts", "show", "w9"],
         &["hosts", "close", "w9"],
         &["actors", "show", "job/99"],
-        &["sessions", "show", "1"],
+        &["sessions", "show", "999"],
     ] {
         let text = cli.run(words).refused(3);
         is_short_and_visible(&text);

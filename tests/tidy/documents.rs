@@ -7,7 +7,17 @@ use super::sources::{Source, Sources};
 const DECISION_LINES_MAX: usize = 120;
 
 /// Verbs of `cargo x`. A test of the tool's help would need it built; the list is short.
-const VERBS: [&str; 6] = ["bench", "chaos", "fix", "help", "test", "verify"];
+const VERBS: [&str; 9] = [
+    "bench",
+    "chaos",
+    "conformance",
+    "faults",
+    "fix",
+    "help",
+    "sim",
+    "test",
+    "verify",
+];
 
 fn documents(sources: &Sources) -> impl Iterator<Item = &Source> {
     sources

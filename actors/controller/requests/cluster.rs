@@ -1,6 +1,7 @@
 //! The cluster itself: status, audit, sessions.
 
 use xce_host::HostLife;
+use xce_ledger::View;
 use xce_model::{JobState, Refusal, RefusalKind, SessionId};
 use xce_session::wire::{AskCluster, ClusterView, Reply, SessionView};
 
@@ -64,22 +65,7 @@ fn status(caller: &Caller<'_>) -> ClusterView {
             .filter(|host| host.life == life)
             .count()
     };
-    let pending: usize = view.pending().values().map(imbl::OrdSet::len).sum();
-    let live = view
-        .jobs()
-        .values()
-        .filter(|job| !job.state.is_terminal())
-        .count();
-    let waiting: u64 = view
-        .arrays()
-        .values()
-        .map(|array| array.pending.count())
-        .sum();
-    let held = view
-        .jobs()
-        .values()
-        .filter(|job| job.state == JobState::Held)
-        .count();
+    let (jobs, pending) = jobs_of(&view);
     let mut alarms: Vec<String> = wal.alarm.iter().cloned().collect();
     let silence = control.scheduling.silence();
     alarms.extend(silence.map(|silence| silence.text(control.monotonic_ms())));
@@ -114,8 +100,8 @@ fn status(caller: &Caller<'_>) -> ClusterView {
         lsn: view.lsn(),
         time_ms: control.now().0,
         services: view.services().len() as u64,
-        jobs: live as u64 + waiting,
-        pending: (pending + held) as u64,
+        jobs,
+        pending,
         hosts_up: u32::try_from(count(HostLife::Up)).unwrap_or(u32::MAX),
         hosts: u32::try_from(view.hosts().len()).unwrap_or(u32::MAX),
         sessions: u32::try_from(control.sessions.connected()).unwrap_or(u32::MAX),
@@ -133,6 +119,20 @@ fn status(caller: &Caller<'_>) -> ClusterView {
         quarantined: view.hosts().values().map(quarantined).sum(),
         controllers,
     }
+}
+
+/// Jobs that have not ended, and those of them that wait.
+fn jobs_of(view: &View) -> (u64, u64) {
+    let count = |is: fn(JobState) -> bool| {
+        let jobs = view.jobs().values();
+        jobs.filter(|job| is(job.state)).count() as u64
+    };
+    let pending: usize = view.pending().values().map(imbl::OrdSet::len).sum();
+    let arrays = view.arrays().values();
+    let waiting: u64 = arrays.map(|array| array.pending.count()).sum();
+    let held = count(|state| state == JobState::Held);
+    let live = count(|state| !state.is_terminal());
+    (live + waiting, pending as u64 + held)
 }
 
 /// Recounts the whole ledger, on a thread of its own: it may take a while and blocks nobody.

@@ -331,9 +331,7 @@ fn a_decision_of_ten_thousand_replicas_asks_once_a_host() {
         now: ClusterTime(1_500),
         wall: WallTime(5),
     };
-    let mut best = std::time::Duration::MAX;
-    let mut facts = 0;
-    let rounds = 20;
+    let (mut best, mut facts, rounds) = (std::time::Duration::MAX, 0, 20);
     for _ in 0..rounds {
         let begun = std::time::Instant::now();
         let decision = decide(&situation, Event::Changed).expect("not refused");

@@ -160,21 +160,7 @@ pub fn details(service: &ServiceView, look: &Look) -> String {
             with_reason(service.condition.word(), &service.reason),
         ),
         ("also", others.join("; ")),
-        (
-            "replicas",
-            format!(
-                "{} desired, {} live, {} ready, {} available, {} stopping{}",
-                service.desired,
-                service.live,
-                service.ready,
-                service.available,
-                service.stopping,
-                match service.lost {
-                    0 => String::new(),
-                    count => format!(", {count} lost"),
-                }
-            ),
-        ),
+        ("replicas", counts(service)),
         (
             "version",
             format!(
@@ -208,6 +194,18 @@ pub fn details(service: &ServiceView, look: &Look) -> String {
     }
     text.push_str(&events(service, look, EVENTS_SHOWN));
     text
+}
+
+/// How many replicas are wanted, and where those that exist are.
+fn counts(service: &ServiceView) -> String {
+    let text = format!(
+        "{} desired, {} live, {} ready, {} available, {} stopping",
+        service.desired, service.live, service.ready, service.available, service.stopping
+    );
+    match service.lost {
+        0 => text,
+        count => format!("{text}, {count} lost"),
+    }
 }
 
 /// Events shown with a service. Source: chosen, half a screen; `services events` shows all.

@@ -324,15 +324,7 @@ impl fmt::Display for Blocker {
                 last,
                 hosts,
             } => {
-                let what = match *crash_loop {
-                    true => "crash loop",
-                    false => "crash backoff",
-                };
-                write!(f, "version {version}: {what} after {failures} failures, ")?;
-                match wait.0 {
-                    0 => write!(f, "trying now")?,
-                    millis => write!(f, "next try in {}s", millis.div_ceil(1000))?,
-                }
+                write_series(f, *version, *wait, *crash_loop, *failures)?;
                 write!(f, ", last error: {last}")?;
                 write_blame(f, hosts)
             }
@@ -391,6 +383,25 @@ impl fmt::Display for Blocker {
                 waiting
             ),
         }
+    }
+}
+
+/// How often a version failed, and when it is tried next.
+fn write_series(
+    f: &mut fmt::Formatter<'_>,
+    version: Version,
+    wait: Millis,
+    crash_loop: bool,
+    failures: u32,
+) -> fmt::Result {
+    let what = match crash_loop {
+        true => "crash loop",
+        false => "crash backoff",
+    };
+    write!(f, "version {version}: {what} after {failures} failures, ")?;
+    match wait.0 {
+        0 => write!(f, "trying now"),
+        millis => write!(f, "next try in {}s", millis.div_ceil(1000)),
     }
 }
 

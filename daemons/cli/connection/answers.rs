@@ -1,0 +1,29 @@
+//! What kinds of answers are called.
+
+use xce_session::wire::Reply;
+
+/// The kind of an answer, for messages.
+pub fn kind_of(reply: &Reply) -> &'static str {
+    match reply {
+        Reply::Refused(_) => "a refusal",
+        Reply::Accepted(_) => "an accepted change",
+        Reply::Services(_) => "services",
+        Reply::Jobs { .. } => "jobs",
+        Reply::Hosts(_) => "hosts",
+        Reply::Actors(_) => "actors",
+        Reply::Json(_) => "a state",
+        Reply::Lines(_) => "lines",
+        Reply::Output(_) => "output",
+        Reply::Findings(_) => "findings",
+        Reply::Sessions(_) => "sessions",
+        Reply::Cluster(_) => "the cluster",
+        Reply::Watching { .. } => "a watch",
+        Reply::Plan(_) => "a plan",
+        Reply::Versions(_) => "versions",
+        Reply::Member(_) => "controllers",
+        Reply::Policies(_) => "policies",
+        Reply::Resolved(_) => "resolved values",
+        Reply::Journal(_) => "a part of the journal",
+        Reply::Refusals(_) => "refusals",
+    }
+}
