@@ -7,6 +7,7 @@ use crate::group::{Group, Outcome};
 use crate::ledger::Ledger;
 use crate::restore::Restore;
 use crate::snapshot::SnapshotRecords;
+use crate::view::View;
 
 impl Machine for Ledger {
     type Outcome = Outcome;
@@ -36,6 +37,10 @@ impl Machine for Ledger {
 
     fn snapshot(&self) -> SnapshotRecords {
         SnapshotRecords::new(self.view.clone())
+    }
+
+    fn clear(&mut self) {
+        self.replace(View::default());
     }
 
     fn restore(

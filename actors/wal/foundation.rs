@@ -293,9 +293,7 @@ pub(crate) fn restore<M: Machine>(
         Err(error) if purged > 0 => return Err(error),
         Err(_) => {
             // The whole log is there: start from nothing, whatever a broken snapshot left behind.
-            machine
-                .restore(&mut std::iter::empty())
-                .map_err(OpenError::Snapshot)?;
+            machine.clear();
             None
         }
     };

@@ -37,7 +37,10 @@ pub trait Machine: Send + 'static {
     /// Freezes the current state.
     fn snapshot(&self) -> Self::Snapshot;
 
-    /// Replaces the whole state by the records of a snapshot.
+    /// Goes back to the state before the first entry, whatever a restore that failed left behind.
+    fn clear(&mut self);
+
+    /// Replaces the whole state by the records of a snapshot; one without records may be refused.
     ///
     /// # Errors
     /// Names what is wrong with a record; the WAL then tries an older snapshot, again by `restore`.

@@ -98,9 +98,7 @@ async fn survey<M: Machine>(config: &WalConfig, machine: &mut M) -> Result<Groun
     };
     rejoining::rejoin(config, error).await?;
     // Whatever a broken snapshot left behind.
-    machine
-        .restore(&mut std::iter::empty())
-        .map_err(OpenError::Snapshot)?;
+    machine.clear();
     Ground::begin_again(config, machine)
 }
 

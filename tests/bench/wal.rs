@@ -308,6 +308,10 @@ impl Machine for Sum {
         std::iter::once(self.0.load(Ordering::Relaxed).to_le_bytes().to_vec())
     }
 
+    fn clear(&mut self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
     fn restore(
         &mut self,
         records: &mut dyn Iterator<Item = Result<Vec<u8>, SnapshotError>>,

@@ -38,6 +38,12 @@ fn damage(state: &Path) -> PathBuf {
     path
 }
 
+/// Waits until the state of a controller is set aside; until it was taken out, it has a vote still.
+fn wait_until_aside(three: &Three, name: &str) {
+    let identity = state(three, name).join("set-aside-1").join("IDENTITY");
+    patience::until("the old state is set aside", || identity.exists());
+}
+
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a folder");
     for entry in fs::read_dir(from).expect("a folder") {
@@ -71,10 +77,7 @@ fn a_controller_with_a_damaged_log_gets_everything_from_the_others() {
     let file = damage(&state(&three, &name));
     jobs.push(three.cli().submit(&["-m", "16MiB", "--", "true"]));
     three.up(&name);
-    let aside = state(&three, &name).join("set-aside-1");
-    patience::until("the old state is set aside", || {
-        aside.join("IDENTITY").exists()
-    });
+    wait_until_aside(&three, &name);
     three.wait_for_vote("c1", &name);
     let said = three.log(&name);
     assert!(said.contains("was set aside"), "{said}");
@@ -120,8 +123,8 @@ fn an_older_directory_is_found_out_and_begun_again() {
     let said = three.log(&name);
     assert!(said.contains("has seen it up to"), "{said}");
     three.up(&name);
+    wait_until_aside(&three, &name);
     three.wait_for_vote("c1", &name);
-    assert!(state(&three, &name).join("set-aside-1").exists());
     three.cli().good(&["audit"]);
 }
 
@@ -145,20 +148,22 @@ fn a_directory_serves_one_process_and_its_own_controller_only() {
     // The directory of another controller.
     three.kill("c3");
     let own = state(&three, "c3");
-    fs::rename(&own, three.folder().join("own")).expect("it can be moved");
-    copy(&state(&three, "copy"), &own);
-    fs::remove_dir_all(&own).expect("it can be removed");
+    let kept = three.folder().join("own");
+    fs::rename(&own, &kept).expect("it can be moved");
     copy(&state(&three, "c2"), &own);
+    // Who a controller is, its certificate says, which lies there too.
+    fs::remove_dir_all(own.join("identity")).expect("it can be removed");
+    copy(&kept.join("identity"), &own.join("identity"));
     let said = three.xced(&words, "c3").failed();
     assert!(said.contains("belongs to node 2, not to 3"), "{said}");
     // An empty one founds no cluster.
     fs::remove_dir_all(&own).expect("it can be removed");
-    fs::create_dir(&own).expect("it can be made");
+    copy(&kept.join("identity"), &own.join("identity"));
     let said = three.xced(&words, "c3").failed();
     assert!(said.contains("holds no state"), "{said}");
     // Its own again.
     fs::remove_dir_all(&own).expect("it can be removed");
-    fs::rename(three.folder().join("own"), &own).expect("it can be moved");
+    fs::rename(&kept, &own).expect("it can be moved");
     three.up("c3");
     three.wait_for_vote("c1", "c3");
     three.cli().submit(&["-m", "16MiB", "--", "true"]);

@@ -166,6 +166,8 @@ impl xce_wal::Machine for Blind {
         std::iter::empty()
     }
 
+    fn clear(&mut self) {}
+
     fn restore(
         &mut self,
         records: &mut dyn Iterator<Item = Result<Vec<u8>, xce_wal::SnapshotError>>,

@@ -112,6 +112,15 @@ fn the_snapshot_is_of_the_moment_it_was_made() {
 }
 
 #[test]
+fn a_cleared_ledger_is_as_a_new_one() {
+    let mut bench = filled();
+    Machine::clear(&mut bench.ledger);
+    let new = Ledger::new(Box::new(|_, _| {}));
+    assert_eq!(bench.view(), new.view());
+    assert_eq!(*bench.ledger.reader().view(), *new.view());
+}
+
+#[test]
 fn damaged_snapshots_are_refused_by_name_and_change_nothing() {
     let bench = filled();
     let good = records(&bench.ledger);

@@ -57,6 +57,11 @@ impl Machine for Book {
         self.groups.clone().into_iter()
     }
 
+    fn clear(&mut self) {
+        self.groups.clear();
+        *self.page.lock().unwrap() = Page::default();
+    }
+
     fn restore(
         &mut self,
         records: &mut dyn Iterator<Item = Result<Vec<u8>, SnapshotError>>,
