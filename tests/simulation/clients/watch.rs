@@ -174,11 +174,24 @@ impl World {
         };
         let number = watch.number;
         let resumed = *sent == watch.after && *sent > 0;
-        let from = *sent + u64::from(skips && resumed);
+        // One deposed that does not know it may be behind what its client has seen elsewhere: as the
+        // cursor of a feed does, it tells the whole state that it has.
+        let is_behind = *sent > view.lsn();
+        let from = match is_behind {
+            true => 0,
+            false => *sent + u64::from(skips && resumed),
+        };
         let checked = resumed || view.lsn().is_multiple_of(CHECK_EVERY);
         let mut part = part(&view, from, checked);
         part.after = *sent;
         *sent = view.lsn();
+        if is_behind {
+            self.meet("a watch ahead of its controller");
+            self.tell(|| {
+                let (has, here) = (part.after, part.upto);
+                format!("client {client} watches after {has} at a controller at {here}")
+            });
+        }
         if !self.reaches(End::Seat(seat), End::Client(client)) {
             // The stream breaks: what is lost on it is not sent again on it.
             self.clients.all[client].watch.served = None;

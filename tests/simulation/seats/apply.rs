@@ -106,6 +106,13 @@ impl World {
         }
     }
 
+    /// The position of a controller's state.
+    pub fn position_of(&self, seat: usize) -> Lsn {
+        let parked = self.house().all[seat].parked.as_ref();
+        let log = parked.map_or(&self.log, |(_, log)| log);
+        log.view().lsn()
+    }
+
     /// The state of all that was ever applied.
     pub fn see_all(&mut self) {
         let observer = self.observer();
