@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use xce_ledger::{Change, Cursor, Key, Portion, Scope, View};
 use xce_link::{CloseCode, Peer, SendError};
-use xce_model::{JobId, Lsn, ServiceId};
+use xce_model::{JobId, ServiceId};
 use xce_session::wire::{Changes, Reply, WatchFilter};
 
 use crate::control::Control;
@@ -101,8 +101,7 @@ impl Watch {
                 changes.len() < ROWS_MAX
             });
             let is_first = self.resume.is_some() && !is_open;
-            let nothing = is_first.then(|| nothing(&view, self.cursor.lsn()));
-            let Some(portion) = portion.or(nothing) else {
+            let Some(portion) = portion.or_else(|| is_first.then(|| nothing(&view))) else {
                 return Ok(());
             };
             let part = self.render(&view, &portion, changes);
@@ -233,14 +232,13 @@ fn rows(part: &Changes) -> usize {
     part.jobs.len() + part.services.len() + part.hosts.len() + part.gone.len()
 }
 
-/// What is said to a client for which nothing has changed. One that was led by another controller may
-/// be ahead of this one: it is never told to go on from an older position than it has.
-fn nothing(view: &View, lsn: Lsn) -> Portion {
+/// What is said to a client for which nothing has changed.
+fn nothing(view: &View) -> Portion {
     Portion {
         full: false,
         first: false,
         more: false,
-        lsn,
+        lsn: view.lsn(),
         of: view.lsn(),
     }
 }
