@@ -239,10 +239,7 @@ impl HostRecord {
                 let (step, not_before) = (*step, *not_before);
                 self.close(reason, "", Some(Trial { step, not_before }));
             }
-            HostFact::LaunchFailed { text, .. } => {
-                self.launch_failures = self.launch_failures.saturating_add(1);
-                self.launch_error = text.clone();
-            }
+            HostFact::LaunchFailed { text, .. } => self.note_launch_failure(text),
             HostFact::LaunchSucceeded { .. } => self.launch_failures = 0,
             HostFact::Marked {
                 epoch, sequence, ..
@@ -280,6 +277,11 @@ impl HostRecord {
             HostFact::Removed { .. } => {}
         }
         self.changed = lsn;
+    }
+
+    fn note_launch_failure(&mut self, text: &str) {
+        self.launch_failures = self.launch_failures.saturating_add(1);
+        text.clone_into(&mut self.launch_error);
     }
 
     fn close(&mut self, reason: &str, by: &str, trial: Option<Trial>) {

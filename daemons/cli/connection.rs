@@ -6,6 +6,7 @@
 mod answers;
 mod feed;
 
+use answers::after_of;
 pub use answers::kind_of;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -191,7 +192,7 @@ impl Connection {
             if let (Some(watch), Ok(changes)) = (&mut self.watch, frame.decode::<Changes>())
                 && !(changes.more && changes.full)
             {
-                watch.filter.after = watch.filter.after.max(changes.lsn);
+                watch.filter.after = after_of(&changes, watch.filter.after);
             }
         }
     }
@@ -251,7 +252,7 @@ impl Connection {
             })?;
             // Between the parts of a full state there is no position to go on from.
             if !changes.more || !changes.full {
-                watch.filter.after = watch.filter.after.max(changes.lsn);
+                watch.filter.after = after_of(&changes, watch.filter.after);
             }
             return Ok(Some(changes));
         }

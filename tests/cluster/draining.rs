@@ -146,10 +146,7 @@ fn batch_jobs_have_until_the_deadline_and_run_again_where_they_may() {
         .expect("it runs")
         .to_owned();
     let told = cli.good(&["hosts", "drain", &host]);
-    assert!(
-        told.contains("1 batch job runs on until it ends"),
-        "{told}"
-    );
+    assert!(told.contains("1 batch job runs on until it ends"), "{told}");
     let line = left(&cli, &host);
     assert!(
         line.contains("runs until it ends: no deadline was given"),

@@ -217,14 +217,19 @@ impl History {
         self.world.run_for(400);
     }
 
-    fn harm_network(&mut self) {
-        let count = self.size.controllers;
-        let seat = self.seat();
-        let ends: Vec<End> = (0..count)
+    /// Everybody who has a wire.
+    fn ends(&self) -> Vec<End> {
+        (0..self.size.controllers)
             .map(End::Seat)
             .chain((0..self.size.hosts).map(End::Machine))
             .chain((0..self.size.clients).map(End::Client))
-            .collect();
+            .collect()
+    }
+
+    fn harm_network(&mut self) {
+        let count = self.size.controllers;
+        let seat = self.seat();
+        let ends = self.ends();
         let kind = self.dice.below(9);
         let wires = &mut self.world.house_mut().wires;
         let what = match kind {

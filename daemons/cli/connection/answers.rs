@@ -1,6 +1,7 @@
-//! What kinds of answers are called.
+//! What answers are called, and up to where they tell.
 
-use xce_session::wire::Reply;
+use xce_model::Lsn;
+use xce_session::wire::{Changes, Reply};
 
 /// The kind of an answer, for messages.
 pub fn kind_of(reply: &Reply) -> &'static str {
@@ -25,5 +26,13 @@ pub fn kind_of(reply: &Reply) -> &'static str {
         Reply::Resolved(_) => "resolved values",
         Reply::Journal(_) => "a part of the journal",
         Reply::Refusals(_) => "refusals",
+    }
+}
+
+/// Position that a reader has after changes: that of a full state takes the place of any before.
+pub(super) fn after_of(changes: &Changes, before: Lsn) -> Lsn {
+    match changes.full {
+        true => changes.lsn,
+        false => before.max(changes.lsn),
     }
 }

@@ -336,13 +336,7 @@ impl fmt::Display for Blocker {
                 waiting,
             } => {
                 write!(f, "cannot stop version {version}: ")?;
-                if available <= minimum {
-                    write!(f, "available {available} - 1 < minimum {minimum}; ")?;
-                } else if *stuck {
-                    write!(f, "nothing available is removed while stuck; ")?;
-                } else {
-                    write!(f, "available {available}, minimum {minimum}; ")?;
-                }
+                write_minimum(f, *available, *minimum, *stuck)?;
                 write!(f, "{waiting}")
             }
             Self::Live {
@@ -383,6 +377,22 @@ impl fmt::Display for Blocker {
                 waiting
             ),
         }
+    }
+}
+
+/// What keeps an available replica.
+fn write_minimum(
+    f: &mut fmt::Formatter<'_>,
+    available: u32,
+    minimum: u32,
+    stuck: bool,
+) -> fmt::Result {
+    if available <= minimum {
+        write!(f, "available {available} - 1 < minimum {minimum}; ")
+    } else if stuck {
+        write!(f, "nothing available is removed while stuck; ")
+    } else {
+        write!(f, "available {available}, minimum {minimum}; ")
     }
 }
 
