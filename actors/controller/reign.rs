@@ -9,6 +9,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use xce_model::chain;
 
 use tokio::sync::watch;
 use xce_ledger::{Anchor, ClockFact, Group, Ledger, Reader};
@@ -188,18 +189,6 @@ pub async fn rule(house: Arc<House>, mut closing: watch::Receiver<bool>) -> Stri
             () = tokio::time::sleep(BEGIN_PAUSE), if again => {}
         }
     }
-}
-
-/// An error with all its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
 }
 
 impl Reign {

@@ -3,6 +3,7 @@
 //! Nothing here waits, reads a clock or knows an actor. It changes rarely, since every crate above
 //! is built again when it does.
 
+mod causes;
 pub mod codes;
 pub mod decision;
 pub mod ids;
@@ -11,6 +12,7 @@ pub mod origins;
 pub mod spec;
 pub mod units;
 
+pub use causes::chain;
 pub use codes::{Cause, Exit, JobState, Refusal, RefusalKind};
 pub use ids::{
     ClusterId, Incarnation, JobId, OperationId, Run, ServiceId, SessionId, Start, Version,

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+use xce_model::chain;
 
 use futures::FutureExt;
 use xce_ledger::DecodeError as RowError;
@@ -95,17 +96,6 @@ pub async fn run(settings: Settings, incarnation: Incarnation) -> Result<(), Row
         tokio::time::sleep(half + half.mul_f64(fastrand::f64())).await;
         delay = (delay * 2).min(RETRY_LONGEST);
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
 }
 
 struct Connection<'a> {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+pub(crate) use xce_model::chain;
 
 /// Why a group got no receipt.
 ///
@@ -201,16 +202,4 @@ pub enum SnapshotError {
     /// The WAL is stopped.
     #[error("the write-ahead log is stopped")]
     Stopped,
-}
-
-/// Prints an error with all its sources, outermost first.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        source = inner.source();
-    }
-    text
 }

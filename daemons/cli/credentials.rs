@@ -2,6 +2,7 @@
 
 use xce_config::{ClientConfig, Home, Sources};
 use xce_link::{Identity, IdentityError};
+pub use xce_model::chain;
 use xce_model::{ClusterId, Refusal, RefusalKind};
 
 use super::arguments::Global;
@@ -64,15 +65,4 @@ fn hint(home: &Home) -> String {
         "; `xced dev --home {}` starts a cluster there, --home names another directory",
         home.path().display()
     )
-}
-
-/// An error with its causes.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }

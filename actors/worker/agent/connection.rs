@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use xce_model::chain;
 
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -408,15 +409,4 @@ async fn until(due: Option<Instant>) {
     if let Some(due) = due {
         tokio::time::sleep_until(due).await;
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        next = source.source();
-    }
-    text
 }
